@@ -1,0 +1,32 @@
+// A plan -> source text. One emitter for the kernels, two dialects; one emitter for the host side of a program.
+// Texts depend on nothing but the plan (and the host form), so their hash is their identity in the kernel cache.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rondo/ir/ir.h"
+#include "rondo/plan/plan.h"
+
+namespace rondo::codegen {
+
+// C++ that walks one instance and appends records; exports rondo_program() (batch/abi.h, embedded at its head).
+std::string emit_host_program(const plan::Plan& plan, const ir::Program& host);
+
+// C++ for the host compiler; exports rondo_cpu_module(). Needs no include path.
+std::string emit_cpu_kernels(const plan::Plan& plan);
+
+struct CudaLaunch {            // an entry a Plan::launches
+  std::string name;            // extern "C" kernel name
+  uint32_t threads = 0;        // of a block
+  uint32_t shared_bytes = 0;   // dynamic shared memory of a block
+};
+struct CudaSource {
+  std::string text;            // for NVRTC, -arch=sm_90 (or the device's); needs no include path
+  std::vector<CudaLaunch> launches;
+};
+// Kernels are persistent: any grid size computes everything. Each waits (griddepcontrol.wait) before it touches what an
+// earlier kernel wrote, and before it ends, so a chain of programmatic dependent launches is ordered.
+CudaSource emit_cuda_kernels(const plan::Plan& plan);
+
+}  // namespace rondo::codegen
