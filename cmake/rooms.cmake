@@ -9,6 +9,8 @@ function(rondo_room name)
     set(scope PUBLIC)
   endif()
   add_library(rondo::${name} ALIAS rondo_${name})
+  set_target_properties(rondo_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY RONDO_ROOMS rondo_${name})
   target_include_directories(rondo_${name} ${scope}
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
   target_link_libraries(rondo_${name} ${scope} $<BUILD_INTERFACE:fmt::fmt-header-only> Threads::Threads ${CMAKE_DL_LIBS})

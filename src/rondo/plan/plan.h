@@ -39,12 +39,13 @@ struct Constant {
 enum class Source {
   Operand,    // index: tensor operand column; the row that the record names
   Weight,     // index: weight, plain
-  WeightRow,  // index: weight, plain; column: int operand; starts at int * row_scale
+  WeightRow,  // as Weight, with column >= 0
   Output,     // index: output of this block (written by an earlier stage, or an earlier step of this kernel)
   Temp,       // index: temp of this kernel (row-local)
   Acc,        // index: accumulator of this Gemm at the current element; no offset, no strides
-  IntValue,   // column: int operand, as float; no offset, no strides
+  IntValue,   // column: int operand (its column in Block::operands), as float; no offset, no strides
 };
+// column >= 0, with any source but Acc and IntValue: the int operand `column` times row_scale is added to the offset.
 struct Load {
   Source source = Source::Operand;
   int32_t index = 0;

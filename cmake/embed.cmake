@@ -1,0 +1,17 @@
+# Source files that are also text inside the program: rondo_embed(<target> <header> <namespace> NAME file ...) makes the
+# constants that <header> declares. A change of a file configures the build again.
+function(rondo_embed target header namespace)
+  set(body "// Made by cmake/embed.cmake.\n#include \"${header}\"\n\nnamespace ${namespace} {\n")
+  set(pairs ${ARGN})
+  while(pairs)
+    list(POP_FRONT pairs name file)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} text)
+    string(REPLACE "#pragma once\n" "" text "${text}")
+    string(APPEND body "\nconst char ${name}[] = R\"rondo_text(${text})rondo_text\";\n")
+  endwhile()
+  string(APPEND body "\n}  // namespace ${namespace}\n")
+  set(output ${CMAKE_BINARY_DIR}/embedded/${target}.cpp)
+  file(CONFIGURE OUTPUT ${output} CONTENT "@body@" @ONLY)
+  target_sources(${target} PRIVATE ${output})
+endfunction()

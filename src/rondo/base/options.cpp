@@ -1,0 +1,79 @@
+#include "rondo/base/options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+
+#include "rondo/error.h"
+
+namespace rondo {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+trace::Level log_level() {
+  const std::string value = variable("RONDO_LOG");
+  if (value.empty()) return trace::Level::Warn;
+  for (auto level : {trace::Level::Off, trace::Level::Error, trace::Level::Warn, trace::Level::Info, trace::Level::Debug})
+    if (value == trace::name(level)) return level;
+  throw Error(ErrorKind::Usage, fmt::format("RONDO_LOG is '{}': expected off, error, warn, info or debug", value));
+}
+
+int threads() {
+  const std::string value = variable("RONDO_THREADS");
+  if (value.empty()) return 0;
+  int count = 0;
+  const char* end = value.data() + value.size();
+  const auto [stop, code] = std::from_chars(value.data(), end, count);
+  if (code != std::errc() || stop != end || count < 1 || count > 1024)
+    throw Error(ErrorKind::Usage, fmt::format("RONDO_THREADS is '{}': expected a whole number from 1 to 1024", value));
+  return count;
+}
+
+std::string cache_dir() {
+  const std::string value = variable("RONDO_CACHE_DIR");
+  if (value == "off") return "";
+  if (!value.empty()) return value;
+  if (const std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/rondo";
+  if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/rondo";
+  return "";
+}
+
+std::mutex mutex;
+std::optional<Options> current;
+
+}  // namespace
+
+Options read_options() {
+  Options o;
+  o.libcuda = variable("RONDO_LIBCUDA");
+  o.libnvrtc = variable("RONDO_LIBNVRTC");
+  o.cache_dir = cache_dir();
+  o.cxx = variable("RONDO_CXX");
+  o.path = variable("PATH");
+  o.temp_dir = variable("TMPDIR");
+  if (o.temp_dir.empty()) o.temp_dir = "/tmp";
+  o.log = log_level();
+  o.threads = threads();
+  return o;
+}
+
+Options options() {
+  const std::lock_guard lock(mutex);
+  if (!current) current = read_options();
+  return *current;
+}
+
+void reload_options() {
+  Options fresh = read_options();
+  const std::lock_guard lock(mutex);
+  current = std::move(fresh);
+}
+
+}  // namespace rondo

@@ -1,0 +1,220 @@
+#include "rondo/kernel/host_compiler.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+#include "rondo/base/options.h"
+#include "rondo/error.h"
+
+extern char** environ;
+
+namespace rondo::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+
+// -fno-math-errno -fno-trapping-math: so that loops with sqrtf and comparisons vectorise. Neither changes a value.
+const std::vector<std::string> kFlags = {"-O3",           "-march=native",       "-fPIC",
+                                         "-shared",       "-std=c++17",          "-fno-math-errno",
+                                         "-fno-trapping-math", "-ffp-contract=fast", "-w"};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream out;
+  out << file.rdbuf();
+  return out.str();
+}
+
+// A folder for one compilation.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = options().temp_dir + "/rondo-XXXXXX";
+    if (!::mkdtemp(name.data()))
+      throw Error(ErrorKind::Unavailable,
+                  fmt::format("cannot make a folder in {} ({}): expected room for temporary files. Set TMPDIR to a "
+                              "folder that can be written",
+                              options().temp_dir, std::strerror(errno)));
+    path_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  fs::path operator/(const char* name) const { return path_ / name; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  bool kept_ = false;
+};
+
+// Waits for it; what it prints goes to `log`. The exit status, 128 + signal, or -errno when it does not start.
+int execute(const std::vector<std::string>& words, const fs::path& log) {
+  std::vector<char*> argv;
+  for (const std::string& w : words) argv.push_back(const_cast<char*>(w.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t pid = 0;
+  const int code = ::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (code != 0) return -code;
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// "" when there is no such program on `path`.
+std::string find_program(const std::string& name, const std::string& path) {
+  const auto runs = [](const std::string& p) {
+    struct stat info {};
+    return ::stat(p.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(p.c_str(), X_OK) == 0;
+  };
+  if (name.find('/') != name.npos) return runs(name) ? name : "";
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const std::string p = (folder.empty() ? "." : folder) + "/" + name; runs(p)) return p;
+  return "";
+}
+
+// What decides the instructions that -march=native may use: the first processor's name, numbers and features.
+std::string read_cpu() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string out;
+  for (std::string line; std::getline(file, line) && !line.empty();)
+    for (const char* field : {"vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part",
+                              "CPU variant", "Features", "isa", "cpu\t"})
+      if (line.rfind(field, 0) == 0) {
+        out += line + "\n";
+        break;
+      }
+  return fmt::format("native-{}", hash(out).hex());
+}
+
+HostCompiler find_compiler(const Options& o) {
+  HostCompiler c;
+  if (!o.cxx.empty()) {
+    c.path = find_program(o.cxx, o.path);
+    if (c.path.empty())
+      throw Error(ErrorKind::Unavailable, fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
+                                                      "that can be run. Correct or unset it",
+                                                      o.cxx));
+  } else {
+    for (const char* name : {"g++", "c++", "clang++"})
+      if (c.path.empty()) c.path = find_program(name, o.path);
+    if (c.path.empty())
+      throw Error(ErrorKind::Unavailable,
+                  "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
+                  "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+  }
+  std::error_code ignored;
+  const fs::path real = fs::canonical(c.path, ignored);
+  struct stat info {};
+  ::stat(c.path.c_str(), &info);
+  const Scratch scratch;
+  const fs::path log = scratch / "version";
+  if (const int status = execute({c.path, "--version"}, log); status != 0)
+    throw Error(ErrorKind::Unavailable, fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
+                                                    "to another one",
+                                                    c.path, status));
+  std::string version = read_file(log);
+  version.resize(std::min(version.size(), version.find('\n')));
+  c.identity = fmt::format("{} {} {}.{} {}", real.string(), static_cast<long long>(info.st_size),
+                           static_cast<long long>(info.st_mtim.tv_sec), info.st_mtim.tv_nsec, version);
+  c.architecture = read_cpu();
+  return c;
+}
+
+// As much of a compiler's log as a message can carry.
+std::string head(const std::string& log) {
+  constexpr size_t kLongest = 2000;
+  return log.size() <= kLongest ? log : log.substr(0, kLongest) + "\n...";
+}
+
+std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash128 key, std::string_view name,
+                         std::string_view text) {
+  Scratch scratch;
+  fs::path source = scratch / "source.cpp";
+  const fs::path library = scratch / "library.so", log = scratch / "log";
+  if (!(std::ofstream(source, std::ios::binary) << text).flush())
+    throw Error(ErrorKind::Unavailable, fmt::format("cannot write {}: expected room for temporary files", source.string()));
+  std::vector<std::string> words = {compiler.path};
+  words.insert(words.end(), kFlags.begin(), kFlags.end());
+  words.insert(words.end(), {"-o", library.string(), source.string()});
+  const int status = execute(words, log);
+  if (status == 0) return read_file(library);
+  if (const fs::path kept = cache.keep_source(key, name, ".cpp", text); !kept.empty())
+    source = kept;
+  else
+    scratch.keep();
+  throw Error(ErrorKind::Internal, fmt::format("{} did not compile {} (exit status {}): the text is {}\n{}",
+                                               compiler.path, name, status, source.string(), head(read_file(log))));
+}
+
+std::shared_ptr<HostLibrary> open_library(const std::string& path) {
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* reason = ::dlerror();
+    throw Error(ErrorKind::Internal,
+                fmt::format("cannot load the compiled {}: {}", path, reason ? reason : "no reason given"));
+  }
+  return std::make_shared<HostLibrary>(handle, path);
+}
+
+}  // namespace
+
+HostLibrary::~HostLibrary() { ::dlclose(handle_); }
+
+void* HostLibrary::symbol(const char* name) const {
+  if (void* address = ::dlsym(handle_, name)) return address;
+  throw Error(ErrorKind::Internal, fmt::format("{} does not export {}", path_, name));
+}
+
+const HostCompiler& host_compiler() {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, HostCompiler> found;
+  const Options o = options();
+  const std::lock_guard lock(mutex);
+  const auto at = found.find({o.cxx, o.path});
+  if (at != found.end()) return at->second;
+  return found.emplace(std::pair(o.cxx, o.path), find_compiler(o)).first->second;
+}
+
+std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text, Outcome* outcome,
+                                          KernelCache& cache) {
+  const HostCompiler& compiler = host_compiler();
+  std::string flags;
+  for (const std::string& f : kFlags) flags += f + " ";
+  const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
+  const auto artifact = cache.get(
+      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); }, outcome);
+  // Somebody may have emptied the folder since.
+  if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0) return open_library(artifact->file);
+  const Scratch scratch;
+  const fs::path file = scratch / "library.so";
+  if (!(std::ofstream(file, std::ios::binary) << artifact->bytes).flush())
+    throw Error(ErrorKind::Unavailable, fmt::format("cannot write {}: expected room for temporary files", file.string()));
+  return open_library(file);
+}
+
+}  // namespace rondo::kernel
