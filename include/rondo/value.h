@@ -191,7 +191,7 @@ class OutputView {
 // runs again, and when the model and the batch are gone. Move-only. May be read by several threads.
 class Outputs {
  public:
-  Outputs() = default;  // of no instances
+  Outputs();  // of no instances
   explicit Outputs(std::unique_ptr<OutputStore> store);
   Outputs(Outputs&&) noexcept;
   Outputs& operator=(Outputs&&) noexcept;

@@ -18,7 +18,8 @@ int exit_code(ErrorKind kind) noexcept {
 
 void DefineOption::add_to(CLI::App& verb) {
   verb.add_option("-D,--define", given, "NAME=VALUE: sets an int constant of the program, as in -D H=512 (repeatable)")
-      ->type_name("NAME=VALUE");
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
 }
 
 Defines DefineOption::parsed() const {

@@ -72,7 +72,7 @@ std::vector<Weight> mvrnn(int64_t d) {
   const auto root3 = [](int64_t n) { return static_cast<float>(std::sqrt(3.0 / static_cast<double>(n))); };
   std::vector<Weight> all = {embedding(201, d), matrix(210, d, 2 * d), bias(211, d), matrix(212, d, 2 * d)};
   all.back().scale = root3(2 * d);
-  all.push_back({"m202", {kWords, d, d}, 202, root3(d)});
+  all.push_back({"matrices", {kWords, d, d}, 202, root3(d)});
   return all;
 }
 

@@ -88,11 +88,9 @@ class Partition {
       for (const Value a : o.args) refer(a);
       return;
     }
-    // Made from weights and numbers alone, index included: the same wherever it is computed.
-    const bool shared = std::all_of(o.args.begin(), o.args.end(), [&](Value a) {
-      const Value b = behind_marks(fn_, a);
-      return is_tensor(b) ? shared_.count(b) > 0 : op(b).code == Opcode::Int;
-    });
+    // Made from weights and numbers alone: the same wherever it is computed.
+    const bool shared = std::all_of(o.args.begin(), o.args.end(),
+                                    [&](Value a) { return shared_.count(behind_marks(fn_, a)) > 0; });
     if (shared) shared_.insert(v);
     repeated[at(v)] = shared || is_free(o.code);
   }
@@ -115,7 +113,7 @@ class Partition {
       const Value b = behind_marks(fn_, a);
       if (is_tensor_op(op(b).code) && repeated[at(b)]) {
         for (const Value r : std::vector<Value>(roots(b))) add(r);
-      } else if (op(b).code != Opcode::Int) {
+      } else {
         add(b);
       }
     }
@@ -222,7 +220,7 @@ class Partition {
     std::string text = fn_.name + (arm.empty() ? "" : "_" + arm);
     for (char& c : text)
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-    return text;
+    return text == "result" ? "fn_result" : text;  // result_<n> are the names of the blocks that copy results
   }
 
   std::set<Value> shared_, used_by_blocks_;

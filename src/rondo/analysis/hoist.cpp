@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace rondo::analysis {
@@ -73,6 +74,7 @@ Recursions find_recursions(const ir::Program& specialised, const Flow& flow) {
   result.feeds.assign(n, false);
   const CallGraph calls = call_graph(specialised);
   std::vector<int32_t> work;
+  std::map<std::string, int> names;
   // Components count successors first; going down visits recursions in the order that data flows.
   for (size_t c = members.size(); c-- > 0;) {
     const bool computes = std::any_of(members[c].begin(), members[c].end(), [&](int32_t m) {
@@ -85,7 +87,9 @@ Recursions find_recursions(const ir::Program& specialised, const Flow& flow) {
       result.feeds[static_cast<size_t>(m)] = true;
       work.push_back(m);
     }
-    result.list.push_back(territory(specialised, flow, calls, members[c]));
+    Recursion r = territory(specialised, flow, calls, members[c]);
+    if (const int count = ++names[r.name]; count > 1) r.name += fmt::format(" ({})", count);  // inlined more than once
+    result.list.push_back(std::move(r));
   }
 
   std::vector<int32_t> backwards = work;

@@ -62,14 +62,14 @@ bool Lockstep::holds(int32_t a, int32_t b) {
   const Op& p = fn.ops[static_cast<size_t>(x.value)];
   const Op& q = fn.ops[static_cast<size_t>(y.value)];
   if (is_tensor_op(p.code) && is_tensor_op(q.code)) {
-    const int32_t block = blocks_.block_of[f][static_cast<size_t>(x.value)];
-    return block >= 0 && block == blocks_.block_of[f][static_cast<size_t>(y.value)];
+    // Members of one block, or two constants: no block, level 0.
+    return blocks_.block_of[f][static_cast<size_t>(x.value)] == blocks_.block_of[f][static_cast<size_t>(y.value)];
   }
   const bool parameters = p.code == Opcode::Arg && q.code == Opcode::Arg && x.region == 0 && y.region == 0;
   return parameters && parameters_hold(a, b);
 }
 
-// Two parameters of a function: so are the arguments of every call.
+// Two parameters of a function: so are the arguments of every call. Those of main are given, at level 0.
 bool Lockstep::parameters_hold(int32_t a, int32_t b) {
   const FlowNode& x = flow_.nodes[static_cast<size_t>(a)];
   const FlowNode& y = flow_.nodes[static_cast<size_t>(b)];
@@ -122,8 +122,7 @@ bool Lockstep::parts_hold(int32_t f, Value v, int32_t i, int32_t j) {
   const Layout& layout = flow_.layouts[static_cast<size_t>(f)];
   const RegionInfo& region = layout.regions[static_cast<size_t>(layout.region_of[static_cast<size_t>(v)])];
   if (region.owner == kNone) {  // parts of one parameter
-    const int32_t a = node(f, v, i), b = node(f, v, j);
-    return f != program_.main && parameters_hold(a, b);
+    return parameters_hold(node(f, v, i), node(f, v, j));
   }
   const Op& owner = fn.ops[static_cast<size_t>(region.owner)];
   if (is_loop(owner.code) && v == region.region->params[0]) return same(owner.args[1]) && same(region.region->result);

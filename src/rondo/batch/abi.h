@@ -37,7 +37,7 @@ struct Log {  // records of one block, fixed size; grows by grow_log
 };
 
 // What goes wrong while an instance is walked. The texts are made by the run-time.
-enum Fault { kRowRange = 1, kListRange = 2, kDivideByZero = 3, kTooDeep = 4, kTooManyLevels = 5 };
+enum Fault { kRowRange = 1, kListRange = 2, kDivideByZero = 3, kTooDeep = 4, kTooManyLevels = 5, kIntRange = 6 };
 
 struct Recorder {  // one a thread
   uint32_t* count[kMaxPhases];      // records of each bucket, [depth << S | block]

@@ -91,7 +91,7 @@ std::string load_text(const plan::Plan& plan, const Load& load, const Place& pla
   const std::string from = address(base_text(plan, load), index_text(load.offset, load.strides, place.at));
   if (!dialect.vectors) {
     const bool fixed = load.source == Source::Weight || load.source == Source::WeightRow;
-    return fmt::format(fixed ? "__ldg({})" : "*({})", from);
+    return fmt::format("{}({})", fixed ? "__ldg" : "*", from);
   }
   const int64_t stride = lane_stride(load.strides, place);
   if (stride == 0) return fmt::format("splat(*({}))", from);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -70,10 +71,12 @@ std::atomic<const Nvrtc*> replaced{nullptr};
 const Nvrtc& nvrtc() {
   if (const Nvrtc* table = replaced.load(std::memory_order_acquire)) return *table;
   static std::mutex mutex;
-  static const Nvrtc* found = nullptr;
+  static std::map<std::string, const Nvrtc*> found;  // never destroyed: callers hold on to a table
+  const std::string own = options().libnvrtc;
   const std::lock_guard lock(mutex);
-  if (!found) found = load_nvrtc().release();
-  return *found;
+  const Nvrtc*& table = found[own];
+  if (!table) table = load_nvrtc().release();
+  return *table;
 }
 
 const Nvrtc* set_nvrtc_for_tests(const Nvrtc* table) { return replaced.exchange(table, std::memory_order_acq_rel); }

@@ -31,7 +31,8 @@ struct Nvrtc {
   std::string where;
 };
 
-// Throws Error(Unavailable) with the reason and what to do. Found once; a failure is tried again at the next call.
+// Throws Error(Unavailable) with the reason and what to do. Found once for each value of RONDO_LIBNVRTC; a failure is
+// tried again at the next call.
 const Nvrtc& nvrtc();
 // Looks for it anew.
 std::unique_ptr<Nvrtc> load_nvrtc();

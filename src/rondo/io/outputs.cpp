@@ -6,6 +6,7 @@
 
 namespace rondo {
 
+Outputs::Outputs() = default;
 Outputs::Outputs(std::unique_ptr<OutputStore> store) : store_(std::move(store)) {}
 Outputs::Outputs(Outputs&&) noexcept = default;
 Outputs& Outputs::operator=(Outputs&&) noexcept = default;

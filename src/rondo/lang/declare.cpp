@@ -203,7 +203,7 @@ bool Checker::find_kinds(const TypeExpr& type, Bindings* params) const {
   bool changed = false;
   for (const ExprPtr& dim : type.dims) changed |= find_kinds(*dim, params);
   const bool named = type.kind == TypeExpr::Kind::Named;
-  if (named && type.args.empty()) changed |= set_kind(type.name, false, type.loc, params);
+  if (named) changed |= set_kind(type.name, false, type.loc, params);
   const auto decl = named ? types_.find(type.name) : types_.end();
   for (size_t k = 0; k < type.args.size(); ++k) {
     const TypeExpr& arg = type.args[k];
@@ -450,16 +450,11 @@ int Checker::instantiate_function(const FnDecl& decl, const Bindings& bindings, 
   for (const TypeExpr& type : decl.param_types) instance.signature.params.push_back(resolve(type, bindings));
   instance.signature.result = resolve(decl.result, bindings);
   if (!bindings.empty()) {  // a name that can stand in generated code: linear_8_4
-    for (const char c : show(bindings, "")) {
+    for (const char c : " " + show(bindings, "")) {
       const bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-      if (word && (instance.name.back() == '_' || instance.name.size() == decl.name.size())) instance.name += instance.name.back() == '_' ? "" : "_";
-      if (word) {
-        instance.name += c;
-      } else if (instance.name.back() != '_') {
-        instance.name += '_';
-      }
+      if (word || instance.name.back() != '_') instance.name += word ? c : '_';
     }
-    while (instance.name.size() > decl.name.size() && instance.name.back() == '_') instance.name.pop_back();
+    if (instance.name.back() == '_') instance.name.pop_back();
     const auto taken = [&](const std::string& name) {
       return functions_.count(name) || std::any_of(instances_.begin(), instances_.end(), [&](const Instance& i) { return i.name == name; });
     };

@@ -22,6 +22,12 @@ size_t distance(const std::string& a, const std::string& b) {
   return above[b.size()];
 }
 
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 }  // namespace
 
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
@@ -30,6 +36,7 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   if (name.size() > 64) return best;                // not a slip of the finger, and the cost grows with the square
   for (const std::string& candidate : candidates) {
     if (candidate.size() > 64) continue;
+    if (lower(candidate) == lower(name)) return candidate;
     const size_t d = distance(name, candidate);
     if (d < best_distance && d < name.size()) {
       best = candidate;

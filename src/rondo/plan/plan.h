@@ -128,7 +128,7 @@ inline constexpr int64_t kTempFloats = 8192;  // 32 KiB of shared memory; what i
 // ---------------------------------------------------------------- blocks
 struct Operand {
   bool is_int = false;
-  int64_t size = 0;  // Tensor: elements = the pool
+  int64_t size = 0;  // Tensor: elements = the pool. Int: it must lie in 0 .. size-1, checked by the host program; 0 = any
 };
 struct Output {
   int64_t size = 0;
@@ -142,6 +142,7 @@ struct Block {
   int32_t phase = 0;
   int32_t first_level = 1;       // it never occurs above this depth of its phase (depths count from 1)
   bool fixed_level = false;      // and never below it either
+  // A record's depth is max(first_level, 1 + depths of these operands), or first_level alone if fixed.
   std::vector<bool> depth_operand;  // an entry a tensor operand: does its level have to be looked at
   std::vector<Operand> operands; // tensors first, then ints: columns of the table
   int32_t tensors = 0;           // how many are tensors

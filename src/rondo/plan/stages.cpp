@@ -345,6 +345,18 @@ class Builder {
     reaches_[v] = reaches;
     return reaches;
   }
+  // Can one Gemm task write v: products, and beside them only what lies in memory from the start?
+  bool fits_epilogue(Value v) const {
+    const std::function<bool(Value)> closed = [&](Value u) {
+      if (types_[op(u).type].kind != TypeKind::Tensor || view(u) || gemm_form(u)) return true;
+      const Opcode code = op(u).code;
+      if (code == Opcode::Fill || code == Opcode::ToFloat) return true;
+      if (kept_values_.count(u) || !(is_pointwise(code) || is_structural(code))) return false;
+      return std::all_of(op(u).args.begin(), op(u).args.end(), closed);
+    };
+    return reaches_product(v) && closed(v);
+  }
+
   // Structural operations that an expression can look through whatever lies beneath.
   bool is_structural(Opcode code) const {
     return code == Opcode::Slice || code == Opcode::Transpose || code == Opcode::Broadcast || code == Opcode::Phase ||
@@ -389,6 +401,11 @@ class Builder {
       for (const AccKey& key : accs.keys)
         for (const Product& p : key) tasks_.at(v).products.insert(p.value), segments_of(p);
       accs_ = nullptr;
+      if (accs.keys.empty() && tasks_.at(v).gemm) {  // every product is loaded from an earlier stage
+        tasks_.at(v).gemm = false;
+        tasks_.at(v).loads.clear();
+        row_steps(v);
+      }
     } else {
       row_steps(v);
     }
@@ -553,7 +570,7 @@ class Builder {
       return out.load(load);
     }
     if (v != current_ && kept_values_.count(v)) return load_at(memory(v), map, out);
-    if (!accs_ && reaches_product(v)) return load_at(memory(v), map, out);  // a Gemm task writes it
+    if (!accs_ && v != current_ && fits_epilogue(v)) return load_at(memory(v), map, out);  // a Gemm task writes it
     if (accs_ && (o.code == Opcode::Add || o.code == Opcode::MatMul)) {
       const int32_t sum = sum_expr(v, map, out);
       if (sum >= 0) return sum;

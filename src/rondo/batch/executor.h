@@ -1,0 +1,108 @@
+// Runs a packed minibatch on a device: memory of pools, results and table; the launches; graphs of them.
+//
+// A launch reads counts, rows and addresses from the table, so its parameters depend on nothing but the number of depths
+// of each phase: a recording serves every minibatch of the same numbers, and survives the growth of pools. It is made
+// the first time that the numbers are seen and kept, up to kMostRecordings, least recently used first out. Minibatches
+// of very many levels, and devices that refuse to record, get plain launches; a note says why.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rondo/batch/pack_weights.h"
+#include "rondo/batch/schedule.h"
+#include "rondo/device/device.h"
+#include "rondo/plan/plan.h"
+#include "rondo/report.h"
+#include "rondo/value.h"
+
+namespace rondo::batch {
+
+enum class Replay { Auto, Graph, Stream };
+
+// What an entry of Plan::launches runs.
+struct LaunchKernel {
+  const device::Kernel* kernel = nullptr;
+  uint32_t threads = 1, shared_bytes = 0;
+};
+
+// Host memory for results, handed out again when the Outputs that hold it are gone.
+class HostMemory : public std::enable_shared_from_this<HostMemory> {
+ public:
+  std::shared_ptr<const device::Buffer> take(device::Device* device, size_t bytes);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<device::Buffer>> free_;
+};
+
+class Executor {
+ public:
+  static constexpr size_t kMostRecordings = 64;
+  // A graph of more levels takes longer to make than it saves, and each one needs its own.
+  static constexpr uint64_t kMostGraphLevels = 1024;
+
+  // device and plan must outlive it. launches: an entry a Plan::launches.
+  Executor(const plan::Plan& plan, device::Device* device, std::vector<LaunchKernel> launches,
+           const PackedWeights& weights, Replay replay, bool profile);
+
+  // For Schedule::layout: exact on the cpu and for plain launches; else few different numbers.
+  uint32_t (*rounding() const)(uint32_t);
+
+  // Makes room. The table is then to be filled by Schedule. Error(Device) when memory runs out: the executor has then let
+  // go of all its pools, so that a smaller minibatch works.
+  void prepare(const Schedule& schedule);
+  uint32_t* table() const { return table_.as<uint32_t>(); }
+  std::span<const uint64_t> pool_addresses() const { return pool_addresses_; }
+  std::span<const uint64_t> result_addresses() const { return result_addresses_; }
+
+  // Uploads, launches, downloads and waits. Fills in the times, launches, replay and reason.
+  void run(const Schedule& schedule, const Batch& batch, RunReport* report);
+  // The results of a pool, in host memory; null when it has none. Valid after run(), handed over.
+  std::shared_ptr<const device::Buffer> results(size_t pool) { return results_[pool]; }
+
+  void describe(Report* report) const;
+
+ private:
+  struct Cached {
+    std::vector<uint32_t> depths;
+    std::unique_ptr<device::Recording> recording;
+    uint64_t launches = 0, used = 0;
+  };
+  void grow_table(uint64_t words);
+  void grow_pools(const Schedule& schedule);
+  void grow_pool(size_t pool, uint64_t rows);
+  void upload(const Schedule& schedule, const Batch& batch);
+  void build(const Schedule& schedule, bool skip_empty);
+  bool launch_graph(const Schedule& schedule, RunReport* report);
+  void launch_plain(const Schedule& schedule, RunReport* report);
+  void note(const std::string& name, const std::string& text);
+
+  const plan::Plan& plan_;
+  device::Device* device_;
+  bool cpu_;
+  std::vector<LaunchKernel> kernels_;
+  std::vector<uint32_t> grids_;
+  Replay replay_;
+  bool profile_;
+
+  device::Buffer weights_, table_, device_table_;
+  std::vector<std::vector<float>> constants_;
+  std::vector<device::Buffer> pools_, device_results_;
+  std::vector<uint64_t> pool_rows_;                            // capacity
+  std::vector<uint64_t> pool_addresses_, result_addresses_;
+  std::vector<std::shared_ptr<const device::Buffer>> results_;
+  std::shared_ptr<HostMemory> host_memory_ = std::make_shared<HostMemory>();
+
+  device::LaunchList list_;
+  std::vector<Cached> cache_;
+  uint64_t clock_ = 0, recorded_ = 0, dropped_ = 0;
+  int refused_ = 0;                                            // times that the device would not record
+  std::string refusal_;
+  std::set<std::string> notes_;
+};
+
+}  // namespace rondo::batch

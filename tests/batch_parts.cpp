@@ -1,0 +1,200 @@
+// The parts of the run-time by themselves: recorder, schedule, packed weights, threads.
+#include <atomic>
+
+#include "batch_support.h"
+#include "rondo/batch/pack_weights.h"
+#include "rondo/batch/walkers.h"
+
+namespace rondo {
+namespace {
+
+using test::error_of;
+
+TEST(Recorder, FaultsAreToldWithTheirValues) {
+  const plan::Plan plan = test::tree_plan();
+  batch::Recorder recorder(plan, "p.rondo");
+  recorder.set_instance(4);
+  const auto message = [&](abi::Fault fault, int32_t line, int64_t a, int64_t b) {
+    return error_of([&] { recorder.abi()->fault(recorder.abi(), fault, line, a, b); });
+  };
+  EXPECT_EQ(message(abi::kRowRange, 7, -1, 5), "usage: instance 4: p.rondo:7: row -1 of a tensor with 5 rows; expected 0 to 4");
+  EXPECT_EQ(message(abi::kListRange, 7, 3, 3), "usage: instance 4: p.rondo:7: item 3 of a list of 3; expected 0 to 2");
+  EXPECT_EQ(message(abi::kListRange, 7, 3, 0), "usage: instance 4: p.rondo:7: item 3 of an empty list");
+  EXPECT_EQ(message(abi::kDivideByZero, 0, 3, 0), "usage: instance 4: p.rondo: 3 divided by zero");
+  EXPECT_THROW(recorder.abi()->fault(recorder.abi(), abi::kTooDeep, 1, 0, 0), batch::StackUsedUp);
+  uint32_t row = 0, bucket = 0;
+  EXPECT_EQ(error_of([&] { abi::append(recorder.abi(), 0, 0, 1u << 26, test::kBits, 2, &row, &bucket); }),
+            "usage: instance 4: p.rondo: 67108864 levels of dependent work; the most is 67108863");
+}
+
+TEST(Recorder, ResetForgetsRecordsAndKeepsMemory) {
+  const plan::Plan plan = test::tree_plan();
+  batch::Recorder recorder(plan, "p.rondo");
+  const auto fill = [&] {
+    uint32_t row = 0, bucket = 0;
+    for (uint32_t i = 0; i < 5000; ++i) abi::append(recorder.abi(), 0, 1, 1 + i, test::kBits, 5, &row, &bucket);
+    EXPECT_EQ(row, 0u);
+    abi::append(recorder.abi(), 0, 1, 5000, test::kBits, 5, &row, &bucket);
+    EXPECT_EQ(row, 1u);
+    EXPECT_EQ(bucket, 5000u << test::kBits | 1);
+    return std::pair(abi::allocate(recorder.abi(), 100000), recorder.log(1).data);
+  };
+  const auto before = fill();
+  EXPECT_EQ(recorder.deepest(0), 5000u);
+  recorder.reset();
+  EXPECT_EQ(recorder.deepest(0), 0u);
+  EXPECT_EQ(recorder.log(1).used, 0u);
+  EXPECT_EQ(fill(), before);
+}
+
+// Both halves of a batch in recorders of their own give the table that one recorder gives, up to the order of records.
+TEST(Schedule, RowsOfSeveralRecordersFollowOneAnother) {
+  const plan::Plan plan = test::tree_plan();
+  batch::Recorder a(plan, "p"), b(plan, "p");
+  uint32_t row = 0, bucket = 0;
+  const auto leaf = [&](batch::Recorder* r, uint32_t word) {
+    abi::append(r->abi(), 0, 0, 1, test::kBits, 2, &row, &bucket)[1] = word;
+    return abi::Ref{bucket, row};
+  };
+  const auto node = [&](batch::Recorder* r, abi::Ref left, abi::Ref right) {
+    uint32_t* record = abi::append(r->abi(), 0, 1, 2, test::kBits, 5, &row, &bucket);
+    record[1] = left.bucket, record[2] = left.slot, record[3] = right.bucket, record[4] = right.slot;
+  };
+  leaf(&a, 11);
+  node(&a, leaf(&a, 12), abi::Ref{0, 0});
+  node(&b, leaf(&b, 21), abi::Ref{1, 3});
+  batch::Schedule schedule(plan);
+  batch::Recorder* recorders[] = {&a, &b};
+  const uint32_t inputs[] = {5};
+  schedule.layout(recorders, inputs, [](uint32_t d) { return d + 1; });
+  EXPECT_EQ(schedule.rows(0), 1u + 5 + 3 + 2);  // constants, inputs, leaves, nodes
+  EXPECT_EQ(schedule.depths()[0], 3u);
+  EXPECT_EQ(schedule.levels(), 4u);
+  EXPECT_EQ(schedule.used_levels(), 2u);
+  EXPECT_EQ(schedule.records(), 5u);
+  std::vector<uint32_t> table(schedule.table_words());
+  const uint64_t pool[] = {0x123456789a}, result[] = {0};
+  schedule.write_head(table.data(), pool, result);
+  schedule.write_records(table.data(), 1, b);  // in any order
+  schedule.write_records(table.data(), 0, a);
+  const test::Table one{table.data(), 0}, two{table.data(), 1}, three{table.data(), 2};
+  EXPECT_EQ(one.word64(0), 0x123456789aULL);
+  EXPECT_EQ(one.count(0), 3u);
+  EXPECT_EQ(one.descriptor(0)[2], 6u);
+  EXPECT_EQ(one.operand(0, 0, 0), 11u);
+  EXPECT_EQ(one.operand(0, 0, 1), 12u);
+  EXPECT_EQ(one.operand(0, 0, 2), 21u);
+  EXPECT_EQ(two.count(1), 2u);
+  EXPECT_EQ(two.descriptor(1)[2], 9u);
+  EXPECT_EQ(two.operand(1, 0, 0), 7u);  // second leaf
+  EXPECT_EQ(two.operand(1, 1, 0), 0u);  // constant 0
+  EXPECT_EQ(two.operand(1, 0, 1), 8u);  // first leaf of b
+  EXPECT_EQ(two.operand(1, 1, 1), 4u);  // input 3
+  EXPECT_EQ(two.count(0), 0u);
+  EXPECT_EQ(three.count(1), 0u);        // an empty level
+}
+
+TEST(PackWeights, SegmentsArePackedByUnitsAndPaddedWithZeros) {
+  plan::Plan plan;
+  plan.weights = {{"a", {10, 3}, 30, -1}, {"b", {3, 10}, 30, 0}};
+  plan.weight_floats = 32 + 16 * 3 * 2;
+  plan::Kernel kernel;
+  kernel.is_gemm = true;
+  kernel.gemm.n = 10;
+  kernel.gemm.accs = 2;
+  plan::Segment segment;
+  segment.k = 3;
+  segment.pack_offset = 32;
+  segment.uses = {{0, 0, 0, 3, 1}, {1, 1, 0, 1, 10}};  // a as it is, b transposed
+  kernel.gemm.segments = {segment};
+  plan.blocks.resize(1);
+  plan.blocks[0].kernels = {kernel};
+  std::vector<float> a(30), b(30);
+  for (size_t i = 0; i < 30; ++i) a[i] = static_cast<float>(i), b[i] = 100 + static_cast<float>(i);
+  Weights weights;
+  weights.set("a", {10, 3}, a);
+  weights.set("b", {3, 10}, b);
+  weights.set("c", {1}, std::span(a.data(), 1));
+  const batch::PackedWeights packed = batch::pack_weights(plan, weights);
+  EXPECT_EQ(packed.ignored, std::vector<std::string>{"c"});
+  EXPECT_EQ(packed.arena[29], 129);
+  for (size_t n = 0; n < 16; ++n)
+    for (size_t k = 0; k < 3; ++k) {
+      const float* at = packed.arena.data() + 32 + ((n / 8 * 3 + k) * 2) * 8 + n % 8;
+      EXPECT_EQ(at[0], n < 10 ? static_cast<float>(n * 3 + k) : 0);
+      EXPECT_EQ(at[8], n < 10 ? 100 + static_cast<float>(k * 10 + n) : 0);
+    }
+}
+
+TEST(PackWeights, ConstantsAreStridedViewsOrFills) {
+  plan::Plan plan;
+  plan.weights = {{"a", {3, 4}, 12, -1}};
+  plan.pools = {2, 6};
+  plan.pool_constants = {2, 1};
+  plan.constants = {{2, 1, -1, -0.5, 0, {}, {}}, {6, 0, 0, 0, 1, {2, 3}, {1, 4}}};  // a[:, 1:3] transposed
+  std::vector<float> a(12);
+  for (size_t i = 0; i < 12; ++i) a[i] = static_cast<float>(i);
+  Weights weights;
+  weights.set("a", {3, 4}, a);
+  const batch::PackedWeights packed = batch::pack_weights(plan, weights);
+  EXPECT_EQ(packed.constants[0], (std::vector<float>{0, 0, -0.5f, -0.5f}));
+  EXPECT_EQ(packed.constants[1], (std::vector<float>{1, 5, 9, 2, 6, 10}));
+}
+
+TEST(PackWeights, EveryWeightThatDoesNotFitIsNamed) {
+  plan::Plan plan;
+  plan.weights = {{"a", {2}, 2, 0}, {"b", {2, 3}, 6, 0}, {"c", {}, 1, 0}};
+  Weights weights;
+  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights); }),
+            "usage: weight a: f32[2] is missing\nweight b: f32[2,3] is missing\nweight c: f32[] is missing\n"
+            "no weights are given");
+  const std::vector<float> six(6);
+  weights.set("a", {2}, std::span(six.data(), 2));
+  weights.set("b", {3, 2}, six);
+  weights.set("c", Tensor{{}, nullptr, 1, "its dtype is I64"});
+  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights); }),
+            "usage: weight b: f32[2,3] is given as f32[3,2]\nweight c: f32[] cannot be used: its dtype is I64");
+}
+
+TEST(Walkers, EveryPartRunsOnceAndTheFirstFailureIsThrown) {
+  batch::Walkers walkers(4, size_t{8} << 20);
+  for (int round = 0; round < 50; ++round) {
+    const unsigned count = 1 + static_cast<unsigned>(round) % 4;
+    std::atomic<unsigned> seen{0};
+    walkers.run(count, round % 2 ? batch::Walkers::caller_limit() : nullptr,
+                [&](unsigned i, const char* limit) {
+                  EXPECT_LT(limit, static_cast<const char*>(__builtin_frame_address(0)));
+                  seen += 1u << (8 * i);
+                });
+    EXPECT_EQ(seen, 0x01010101u & ((1ull << (8 * count)) - 1));
+  }
+  EXPECT_EQ(error_of([&] {
+              walkers.run(4, nullptr, [](unsigned i, const char*) {
+                if (i) throw Error(ErrorKind::Usage, "part " + std::to_string(i));
+              });
+            }),
+            "usage: part 1");
+}
+
+int recurse(abi::Recorder* r, int depth) {
+  volatile char frame[200];
+  frame[0] = static_cast<char>(depth);
+  if (static_cast<const char*>(__builtin_frame_address(0)) < r->stack_limit) r->fault(r, abi::kTooDeep, 1, 0, 0);
+  return recurse(r, depth + 1) + frame[0];
+}
+
+TEST(Walkers, RecursionWithoutEndIsNoticedOnEveryStack) {
+  const plan::Plan plan = test::tree_plan();
+  batch::Recorder recorder(plan, "p.rondo");
+  batch::Walkers walkers(1, size_t{16} << 20);
+  for (const char* caller : {batch::Walkers::caller_limit(), static_cast<const char*>(nullptr)})
+    EXPECT_THROW(walkers.run(1, caller,
+                             [&](unsigned, const char* limit) {
+                               recorder.abi()->stack_limit = limit;
+                               recurse(recorder.abi(), 0);
+                             }),
+                 batch::StackUsedUp);
+}
+
+}  // namespace
+}  // namespace rondo

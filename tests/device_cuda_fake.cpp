@@ -1,0 +1,349 @@
+// The cuda device and the graph layer on a driver that fails to order.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "fake_driver.h"
+#include "rondo/base/trace.h"
+#include "rondo/device/cuda_device.h"
+#include "rondo/error.h"
+#include "rondo/graph/graph.h"
+
+namespace rondo::device {
+namespace {
+
+using fake::FakeDriver;
+using fake::Launched;
+
+std::string message_of(const std::function<void()>& work, ErrorKind kind) {
+  try {
+    work();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), kind) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+const std::string kCubin = "a cubin";
+
+Launch make_launch(const Kernel* kernel, uint32_t level, bool dependent = false) {
+  Launch l;
+  l.kernel = kernel;
+  l.grid = 3;
+  l.block = 128;
+  l.shared_bytes = 100000;
+  l.dependent = dependent;
+  set_params(&l, 0x1122334455667788, 0x99, level);
+  return l;
+}
+
+// Everything that batch does with a device.
+void whole_life() {
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  const Kernel *first = module->kernel("first"), *second = module->kernel("second");
+  first->resident_blocks(128, 0);
+  Buffer buffer = device->allocate(1024), pinned = device->allocate_pinned(1024);
+  device->memory();
+  std::memset(pinned.as<char>(), 1, 1024);
+  device->upload(buffer, 0, pinned.as<char>(), 1024);
+  device->fill_zero(buffer, 0, 16);
+  const LaunchList list = {make_launch(first, 0), make_launch(second, 1, true)};
+  device->run(list);
+  const auto from = device->mark();
+  const auto recording = device->record(list);
+  recording->launch();
+  const auto to = device->mark();
+  device->elapsed_ms(*from, *to);
+  device->download(pinned.as<char>(), buffer, 0, 1024);
+  device->synchronize();
+}
+
+TEST(CudaFaults, TheWholeLifeOfADeviceLeavesNothingBehind) {
+  FakeDriver fake;
+  whole_life();
+  EXPECT_EQ(fake.leaks(), "");
+  EXPECT_EQ(fake.launches.size(), 4u);
+}
+
+TEST(CudaFaults, WhicheverCallFailsNothingLeaksAndTheCallIsNamed) {
+  long calls = 0;
+  {
+    FakeDriver fake;
+    whole_life();
+    calls = fake.calls();
+  }
+  ASSERT_GT(calls, 50);
+  int thrown = 0;
+  for (long k = 1; k <= calls; ++k) {
+    FakeDriver fake;
+    fake.fail(k, k % 2 ? CUDA_ERROR_UNKNOWN : CUDA_ERROR_OUT_OF_MEMORY);
+    try {
+      whole_life();
+    } catch (const Error& e) {
+      ++thrown;
+      EXPECT_TRUE(e.kind() == ErrorKind::Device || (e.kind() == ErrorKind::Unavailable && fake.failed() == "cuInit"))
+          << k << ": " << e.what();
+      const std::string text = e.what();
+      EXPECT_TRUE(text.find(fake.failed() + " failed: ") != text.npos ||
+                  text.find("is out of memory: 1024 bytes asked for") != text.npos)
+          << k << " " << fake.failed() << ": " << text;
+    }
+    EXPECT_EQ(fake.leaks(), "") << "call " << k << ", " << fake.failed();
+  }
+  // All but releases and context pops are looked at.
+  EXPECT_GT(thrown, calls / 2);
+}
+
+TEST(CudaFaults, AfterAFailedCallTheDeviceGoesOn) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  const LaunchList list = {make_launch(module->kernel("first"), 0), make_launch(module->kernel("second"), 1)};
+  for (const char* function : {"cuStreamBeginCapture", "cuLaunchKernelEx", "cuStreamEndCapture",
+                               "cuGraphInstantiateWithParams", "cuGraphUpload"}) {
+    fake.fail_function(function, CUDA_ERROR_UNKNOWN);
+    const std::string message = message_of([&] { device->record(list); }, ErrorKind::Device);
+    EXPECT_EQ(message.rfind(std::string(function) + " failed: CUDA_ERROR_UNKNOWN (999): as the fake says", 0), 0u)
+        << message;
+    fake.no_faults();
+    fake.launches.clear();
+    device->run(list);
+    EXPECT_EQ(fake.launches.size(), 2u) << "run after a failed " << function;
+    device->record(list)->launch();
+    EXPECT_EQ(fake.launches.size(), 4u) << "record after a failed " << function;
+  }
+}
+
+TEST(CudaFaults, AFailedLaunchNamesTheKernelAndItsShape) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  Launch launch = make_launch(module->kernel("k"), 0);
+  launch.block = 2000;
+  EXPECT_EQ(message_of([&] { device->run({launch}); }, ErrorKind::Device),
+            "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE (1): as the fake says [kernel k, grid 3x1x1, block "
+            "2000x1x1, shared 100000]");
+}
+
+TEST(CudaFaults, OutOfMemorySaysWhatWasAskedForAndWhatIsFree) {
+  FakeDriver fake;
+  fake.total_bytes = 1000;
+  const auto device = open_cuda(0);
+  const Buffer some = device->allocate(600);
+  EXPECT_EQ(message_of([&] { device->allocate(500); }, ErrorKind::Device),
+            "cuda:0 is out of memory: 500 bytes asked for, 400 of 1000 bytes free. Use smaller batches, or a device with "
+            "more memory");
+  EXPECT_EQ(device->allocate(400).bytes(), 400u);
+}
+
+TEST(CudaFaults, AMissingKernelIsNamed) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  EXPECT_EQ(message_of([&] { module->kernel("other"); }, ErrorKind::Internal), "the compiled module has no kernel other");
+}
+
+TEST(CudaFaults, AKernelIsLookedUpOnce) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  EXPECT_EQ(module->kernel("k"), module->kernel("k"));
+  EXPECT_EQ(fake.count("cuModuleGetFunction"), 1u);
+}
+
+TEST(CudaFaults, AKernelOfTheCpuIsRefused) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  EXPECT_EQ(message_of([&] { device->cpu_kernel("k", {}, {}); }, ErrorKind::Internal),
+            "k is a kernel of the cpu device, this is cuda:0 Fake GPU, sm_90, driver R580 (CUDA 13.0)");
+}
+
+TEST(CudaOpen, NoGpuIsUnavailableAndSaysWhatToCheck) {
+  FakeDriver fake;
+  fake.gpus = 0;
+  EXPECT_EQ(message_of([] { open_cuda(0); }, ErrorKind::Unavailable),
+            "CUDA is not available: cuInit failed: CUDA_ERROR_NO_DEVICE (100): as the fake says [driver R580 (CUDA "
+            "13.0)]. Check the GPU with nvidia-smi, or use --device cpu.");
+  EXPECT_EQ(Device::open("auto")->kind(), Kind::Cpu);
+}
+
+TEST(CudaOpen, AGpuThatIsNotThereIsNamedWithThoseThatAre) {
+  FakeDriver fake;
+  EXPECT_EQ(message_of([] { Device::open("cuda:1"); }, ErrorKind::Unavailable),
+            "there is no cuda:1: expected cuda:0. Check CUDA_VISIBLE_DEVICES");
+  fake.gpus = 3;
+  EXPECT_EQ(message_of([] { Device::open("cuda:3"); }, ErrorKind::Unavailable),
+            "there is no cuda:3: expected cuda:0 to cuda:2. Check CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(Device::open("cuda:2")->description(), "cuda:2 Fake GPU, sm_90, driver R580 (CUDA 13.0)");
+  EXPECT_EQ(fake.leaks(), "");
+}
+
+TEST(CudaLaunches, ARecordingLaunchesWhatRunLaunches) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  const LaunchList list = {make_launch(module->kernel("first"), 4), make_launch(module->kernel("second"), 5, true)};
+  device->run(list);
+  auto plain = std::exchange(fake.launches, {});
+  ASSERT_EQ(plain.size(), 2u);
+  EXPECT_EQ(plain[0].kernel, "first");
+  EXPECT_EQ(plain[0].shared_bytes, 100000u);
+  EXPECT_FALSE(plain[0].dependent);
+  EXPECT_TRUE(plain[1].dependent);
+  ASSERT_EQ(plain[1].params.size(), 20u);
+  EXPECT_EQ(plain[1].params[0], 0x88);
+  EXPECT_EQ(plain[1].params[16], 5);
+
+  const auto recording = device->record(list);
+  EXPECT_TRUE(fake.launches.empty());
+  recording->launch();
+  for (Launched& l : plain) l.in_graph = true;
+  EXPECT_EQ(fake.launches, plain);
+}
+
+TEST(CudaLaunches, DependentLaunchesAreLeftOutWhereTheMachineIsTooOldForThem) {
+  {
+    FakeDriver fake(12020);  // graphs know programmatic edges from 12.3 on
+    const auto device = open_cuda(0);
+    const auto module = device->load(kCubin);
+    const LaunchList list = {make_launch(module->kernel("k"), 0, true)};
+    device->run(list);
+    device->record(list)->launch();
+    ASSERT_EQ(fake.launches.size(), 2u);
+    EXPECT_TRUE(fake.launches[0].dependent);
+    EXPECT_FALSE(fake.launches[1].dependent);
+  }
+  FakeDriver fake;
+  fake.major = 8;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  device->run({make_launch(module->kernel("k"), 0, true)});
+  EXPECT_FALSE(fake.launches.at(0).dependent);
+}
+
+TEST(CudaLaunches, TheGpuHoldsUnitsTimesBlocks) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  EXPECT_EQ(module->kernel("k")->resident_blocks(512, 0), 16u);
+}
+
+TEST(CudaLaunches, MemoryAndRecordingsMayOutliveTheDevice) {
+  FakeDriver fake;
+  {
+    Buffer buffer, pinned;
+    std::unique_ptr<Recording> recording;
+    std::unique_ptr<Module> module;
+    {
+      const auto device = open_cuda(0);
+      buffer = device->allocate(64);
+      pinned = device->allocate_pinned(64);
+      module = device->load(kCubin);
+      recording = device->record({make_launch(module->kernel("k"), 0)});
+    }
+    recording->launch();
+    EXPECT_EQ(fake.launches.size(), 1u);
+  }
+  EXPECT_EQ(fake.leaks(), "");
+}
+
+// ---------------------------------------------------------------- the graph layer
+
+class Graphs : public testing::Test {
+ protected:
+  void SetUp() override {
+    const driver::Driver& d = fake_.table();
+    CUcontext context = nullptr;
+    RONDO_CU(d, cuDevicePrimaryCtxRetain(&context, 0));
+    RONDO_CU(d, cuCtxPushCurrent(context));
+    RONDO_CU(d, cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
+    RONDO_CU(d, cuModuleLoadDataEx(&module_, "x", 0, nullptr, nullptr));
+    RONDO_CU(d, cuModuleGetFunction(&function_, module_, "k"));
+  }
+  void launch() {
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = stream_;
+    size_t bytes = 0;
+    char params = 0;
+    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    RONDO_CU(fake_.table(), cuLaunchKernelEx(&config, function_, nullptr, packed));
+  }
+  graph::Graph capture(int launches) {
+    return graph::capture(fake_.table(), stream_, [&] {
+      for (int i = 0; i < launches; ++i) launch();
+    });
+  }
+  FakeDriver fake_;
+  CUstream stream_ = nullptr;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+};
+
+TEST_F(Graphs, ACaptureBecomesAGraphOfItsLaunches) {
+  const graph::Graph graph = capture(3);
+  EXPECT_EQ(graph.node_count(), 3u);
+  const graph::GraphExec exec = graph::instantiate(graph);
+  exec.launch(stream_);
+  exec.launch(stream_);
+  EXPECT_EQ(fake_.launches.size(), 6u);
+}
+
+TEST_F(Graphs, AnUpdateToAnotherTopologyIsRefusedWithTheReason) {
+  graph::GraphExec exec = graph::instantiate(capture(2));
+  EXPECT_TRUE(exec.update(capture(2)).ok);
+  const graph::Updated updated = exec.update(capture(3));
+  EXPECT_FALSE(updated.ok);
+  EXPECT_EQ(updated.reason, "CUDA_ERROR_OTHER (910): as the fake says: the topology differs");
+}
+
+TEST_F(Graphs, AFailedInstantiationNamesTheNode) {
+  const graph::Graph graph = capture(1);
+  fake_.fail_function("cuGraphInstantiateWithParams", CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(message_of([&] { (void)graph::instantiate(graph); }, ErrorKind::Device),
+            "cuGraphInstantiateWithParams failed: CUDA_ERROR_UNKNOWN (999): as the fake says [see the error code; kernel "
+            "node k]");
+}
+
+TEST_F(Graphs, ABrokenCaptureNamesTheCallAndLeavesTheStreamUsable) {
+  const driver::Driver& d = fake_.table();
+  const std::string message = message_of(
+      [&] {
+        (void)graph::capture(d, stream_, [&] {
+          launch();
+          RONDO_CU(d, cuStreamSynchronize(stream_));
+        });
+      },
+      ErrorKind::Device);
+  EXPECT_EQ(message, "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): as the fake says");
+  EXPECT_EQ(capture(2).node_count(), 2u);
+}
+
+TEST_F(Graphs, ACaptureBrokenByACallThatNobodyLookedAtSaysSo) {
+  const driver::Driver& d = fake_.table();
+  EXPECT_EQ(message_of([&] { (void)graph::capture(d, stream_, [&] { (void)d.cuStreamSynchronize(stream_); }); },
+                       ErrorKind::Device),
+            "cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901): as the fake says [a call between "
+            "begin and end that is not allowed in a capture, and whose status was not looked at]");
+  launch();
+  EXPECT_EQ(fake_.launches.size(), 1u);
+}
+
+TEST_F(Graphs, GraphsAreMovedNotShared) {
+  graph::Graph a = capture(1), b = capture(2);
+  a = std::move(b);
+  EXPECT_EQ(a.node_count(), 2u);
+  graph::GraphExec exec = graph::instantiate(a);
+  graph::GraphExec other = std::move(exec);
+  EXPECT_EQ(exec.get(), nullptr);
+  other.launch(stream_);
+  EXPECT_EQ(fake_.launches.size(), 2u);
+}
+
+}  // namespace
+}  // namespace rondo::device

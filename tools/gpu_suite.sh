@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Everything that needs an NVIDIA GPU, on one: tests, checksums of the benchmark models, compute-sanitizer, benchmarks.
+#   tools/gpu_suite.sh [tests] [checksums] [sanitizer] [bench]        no argument: all of them
+# Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test). Full logs are
+# in build/gpu_suite, and as one archive with the summary in $OUT if that is set. The last thing printed is a short
+# table. Exit code 0: nothing failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=build/gpu_suite
+rm -rf "$out"
+mkdir -p "$out"
+work=$(mktemp -d)
+finish() {
+  rm -rf "$work"
+  if [ -n "${OUT:-}" ]; then tar czf "$OUT/gpu_suite.tgz" -C build gpu_suite && cp "$out/summary.txt" "$OUT/" 2>/dev/null; fi
+}
+trap finish EXIT
+parts=${*:-tests checksums sanitizer bench}
+rows=()
+failed=0
+
+# row NAME RESULT PARTICULARS
+row() {
+  rows+=("$(printf '%-38s %-6s %s' "$1" "$2" "$3")")
+  [ "$2" != FAIL ] || failed=1
+}
+# try NAME LOG COMMAND...: a row by exit code; the log keeps what was printed.
+try() {
+  local name=$1 log=$out/$2 start=$SECONDS
+  shift 2
+  if "$@" >"$log" 2>&1; then row "$name" ok "$((SECONDS - start)) s"; else
+    row "$name" FAIL "exit code $?, see $log"
+    tail -n 15 "$log"
+  fi
+}
+
+bin=${RONDO_BIN:-}
+if [ -z "$bin" ]; then
+  bin=build/release
+  { tools/setup.sh && cmake --preset release && cmake --build --preset release; } >"$out/build.log" 2>&1 ||
+    { tail -n 30 "$out/build.log"; echo "gpu_suite: the build failed, see $out/build.log"; exit 1; }
+fi
+rondo=$(find "$bin" -name rondo -type f -perm -u+x | head -n 1)
+[ -n "$rondo" ] || { echo "gpu_suite: there is no program rondo under $bin"; exit 1; }
+
+try "doctor" doctor.log "$rondo" doctor --device cuda
+cat "$out/doctor.log"
+[ $failed = 0 ] || exit 1
+
+# make_inputs MODEL HIDDEN COUNT: $weights and $instances
+make_inputs() {
+  weights=$work/$1.$2.safetensors instances=$work/$1.$3.jsonl
+  [ -f "$weights" ] || "$rondo" weights spec --model "$1" -D "H=$2" -o "$weights" 2>/dev/null
+  [ -f "$instances" ] || "$rondo" instances spec --model "$1" --count "$3" -o "$instances"
+}
+
+if [[ " $parts " == *" tests "* ]]; then
+  for name in driver device kernel graph batch model gpu; do
+    test=$(find "$bin" -name "${name}_test" -type f -perm -u+x | head -n 1)
+    [ -n "$test" ] || continue
+    log=$name.log
+    try "test $name" $log "$test"
+    row "  passed, skipped" "" "$(grep -c '       OK' "$out/$log") $(grep -c '  SKIPPED ' "$out/$log")"
+  done
+fi
+
+if [[ " $parts " == *" checksums "* ]]; then
+  while read -r model hidden batch elements sum l2; do
+    case $model in '#'* | '') continue ;; esac
+    make_inputs "$model" "$hidden" "$batch"
+    for replay in graph stream; do
+      line=$("$rondo" run "examples/models/$model.rondo" --weights "$weights" --instances "$instances" -D "H=$hidden" \
+        --batch "$batch" --device cuda --replay $replay --report none --checksum 2>>"$out/checksums.err")
+      printf '%s %s %s %s: %s\n' "$model" "$hidden" "$batch" $replay "$line" >>"$out/checksums.log"
+      # "checksum: N elements, sum S, l2 L"
+      verdict=$(printf '%s\n' "$line" | awk -v n="$elements" -v s="$sum" -v l="$l2" '
+        function abs(x) { return x < 0 ? -x : x }
+        /^checksum: / { gsub(",", ""); e = abs($7 - l) / l; d = abs($5 - s)
+          ok = $2 == n && e <= 3e-6 + 1e-6 / l && d <= 2e-4 * (1 + l); printf "%s l2 off by %.1e, sum by %.1e", ok ? "ok" : "FAIL", e, d }')
+      row "checksum $model $hidden batch $batch $replay" "${verdict%% *}" "${verdict#* }"
+    done
+  done <tests/checksums.txt
+fi
+
+if [[ " $parts " == *" sanitizer "* ]]; then
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+  if [ -z "$sanitizer" ]; then row "compute-sanitizer" skip "there is none on this machine"; else
+    for tool in memcheck racecheck; do
+      for model in treelstm bilstm mvrnn; do
+        make_inputs $model 64 4
+        try "$tool $model" "$tool.$model.log" "$sanitizer" --tool $tool --error-exitcode 9 "$rondo" run "examples/models/$model.rondo" \
+          --weights "$weights" --instances "$instances" -D H=64 --device cuda --replay stream --report none --checksum
+      done
+    done
+  fi
+fi
+
+if [[ " $parts " == *" bench "* ]]; then
+  for spec in "treelstm 256" "treelstm 512" "bilstm 256" "birnn 256" "mvrnn 64"; do
+    read -r model hidden <<<"$spec"
+    make_inputs "$model" "$hidden" 64
+    try "bench $model $hidden" "bench.$model.$hidden.txt" "$rondo" bench "examples/models/$model.rondo" --weights "$weights" \
+      --instances "$instances" -D "H=$hidden" --device cuda --batch 1,8,64 --json "$out/bench.$model.$hidden.json"
+    cat "$out/bench.$model.$hidden.txt"
+  done
+fi
+
+printf '\n== gpu suite ==\n'
+printf '%s\n' "${rows[@]}" | tee "$out/summary.txt"
+exit $failed
