@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     rondo::ir::print(rondo::lang::parse_program(text, "fuzz.rondo"));
   } catch (const rondo::Error& e) {
-    if (e.kind() != rondo::ErrorKind::Source || std::string(e.what()).rfind("fuzz.rondo:", 0) != 0) std::abort();
+    if (e.kind() != rondo::ErrorKind::Source || std::string(e.what()).rfind("fuzz.rondo:", 0) != 0)
+      std::abort();
   }
   return 0;
 }

@@ -167,6 +167,7 @@ TEST(Trace, ADetachedSinkGetsNothingMore) {
 }
 
 TEST(Trace, WarningsGoToStderr) {
+  trace::set_log_level(trace::Level::Warn);
   testing::internal::CaptureStderr();
   trace::note(trace::Level::Warn, "t.fallback", "the reason");
   trace::note(trace::Level::Info, "t.quiet", "not shown");

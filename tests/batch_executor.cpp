@@ -164,7 +164,7 @@ TEST(Executor, OutOfMemorySaysWhatWasNeededAndASmallerBatchWorks) {
   m.run_many(100);
   const std::string error = error_of([&] { m.run_many(20000); });
   EXPECT_EQ(error.substr(0, error.find(':', 10)),
-            "device: the batch needs 5.8 MiB for its values and 2.7 MiB for its schedule")
+            "device: the batch needs 4.9 MiB for its values and 1.9 MiB for its schedule")
       << error;
   EXPECT_NE(error.find("fake gpu is out of memory"), std::string::npos);
   EXPECT_NE(error.find("Run fewer instances at a time"), std::string::npos);

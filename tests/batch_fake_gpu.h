@@ -6,6 +6,7 @@
 
 #include "rondo/device/cpu_device.h"
 #include "rondo/device/device.h"
+#include "rondo/error.h"
 
 namespace rondo::test {
 

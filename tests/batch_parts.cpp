@@ -21,6 +21,9 @@ TEST(Recorder, FaultsAreToldWithTheirValues) {
   EXPECT_EQ(message(abi::kListRange, 7, 3, 3), "usage: instance 4: p.rondo:7: item 3 of a list of 3; expected 0 to 2");
   EXPECT_EQ(message(abi::kListRange, 7, 3, 0), "usage: instance 4: p.rondo:7: item 3 of an empty list");
   EXPECT_EQ(message(abi::kDivideByZero, 0, 3, 0), "usage: instance 4: p.rondo: 3 divided by zero");
+  EXPECT_EQ(message(abi::kIntRange, 7, 1LL << 40, 0),
+            "usage: instance 4: p.rondo:7: the integer 1099511627776 becomes a tensor element; expected -2147483648 to "
+            "2147483647");
   EXPECT_THROW(recorder.abi()->fault(recorder.abi(), abi::kTooDeep, 1, 0, 0), batch::StackUsedUp);
   uint32_t row = 0, bucket = 0;
   EXPECT_EQ(error_of([&] { abi::append(recorder.abi(), 0, 0, 1u << 26, test::kBits, 2, &row, &bucket); }),
@@ -180,7 +183,7 @@ int recurse(abi::Recorder* r, int depth) {
   volatile char frame[200];
   frame[0] = static_cast<char>(depth);
   if (static_cast<const char*>(__builtin_frame_address(0)) < r->stack_limit) r->fault(r, abi::kTooDeep, 1, 0, 0);
-  return recurse(r, depth + 1) + frame[0];
+  return depth < 100000000 ? recurse(r, depth + 1) + frame[0] : 0;
 }
 
 TEST(Walkers, RecursionWithoutEndIsNoticedOnEveryStack) {

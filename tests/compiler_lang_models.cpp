@@ -1,6 +1,6 @@
-// The four models against checksums of an implementation that shares nothing with Rondo: plain loops, run on the same
-// weights and instances (shared/models/reference.cc; hidden size and batch as in its table). The random numbers,
-// weights and instances are made here by the rules of that specification.
+// The four models against checksums of an implementation that shares nothing with Rondo: plain loops, run on
+// the same weights and instances (shared/models/reference.cc; hidden size and batch as in its table). The
+// random numbers, weights and instances are made here by the rules of that specification.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,9 @@ std::vector<WeightData> weights(const Program& program, const Model& model) {
   std::vector<WeightData> result;
   for (const Weight& w : program.weights) {
     const std::vector<int64_t>& dims = program.types[w.type].dims;
-    const uint64_t id = w.name == "embed" ? model.embedding_id : w.name == "matrices" ? 202 : std::stoull(w.name.substr(1));
+    const uint64_t id = w.name == "embed"      ? model.embedding_id
+                        : w.name == "matrices" ? 202
+                                               : std::stoull(w.name.substr(1));
     result.push_back(weight(w.name, dims, id, scale_of(w.name, dims, model.hidden)));
   }
   return result;
@@ -122,7 +124,9 @@ INSTANTIATE_TEST_SUITE_P(Specification, Models,
                                          Model{"bilstm", 256, 101, false, 54.429660, 4.494769},
                                          Model{"birnn", 256, 101, false, 41.794703, 10.579901},
                                          Model{"mvrnn", 64, 201, true, 10.431959, 2.554463}),
-                         [](const testing::TestParamInfo<Model>& info) { return std::string(info.param.name); });
+                         [](const testing::TestParamInfo<Model>& info) {
+                           return std::string(info.param.name);
+                         });
 
 }  // namespace
 }  // namespace rondo::ir

@@ -1,4 +1,5 @@
-// verify() names the function, the value and the rule. Each case breaks one rule of a program that holds them all.
+// verify() names the function, the value and the rule. Each
+// case breaks one rule of a program that holds them all.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -46,13 +47,20 @@ TEST(Verify, NamesFunctionValueAndRule) {
             "internal: after test: fn f, %2 (add): its argument %2 is not defined before it");
   EXPECT_EQ(broken([](Program& p) { find(p, Opcode::Add, "f").type = p.types.integer(); }),
             "internal: after test: fn f, %2 (add): its type is int, its arguments say f32[4]");
-  EXPECT_EQ(broken([](Program& p) { find(p, Opcode::Add, "f").type = -1; }), "internal: after test: fn f, %2 (add): has no type");
-  EXPECT_EQ(broken([](Program& p) { find(p, Opcode::Add, "f").args.pop_back(); }), "internal: after test: fn f, %2 (add): cannot add one value");
-  EXPECT_EQ(broken([](Program& p) { p.functions[0].result = p.types.integer(); }), "internal: after test: fn f: yields f32[4], not int");
+  EXPECT_EQ(broken([](Program& p) { find(p, Opcode::Add, "f").type = -1; }),
+            "internal: after test: fn f, %2 (add): has no type");
+  EXPECT_EQ(broken([](Program& p) { find(p, Opcode::Add, "f").args.pop_back(); }),
+            "internal: after test: fn f, %2 (add): cannot add one value");
+  EXPECT_EQ(broken([](Program& p) { p.functions[0].result = p.types.integer(); }),
+            "internal: after test: fn f: yields f32[4], not int");
+  EXPECT_EQ(broken([](Program& p) { p.functions[0].body.params[0] = 9; }),
+            "internal: after test: fn f: its parameter %9 does not exist");
   EXPECT_EQ(broken([](Program& p) { p.functions[0].body.result = 9; }),
             "internal: after test: fn f: a region yields %9, which is not defined there");
-  EXPECT_EQ(broken([](Program& p) { p.functions[0].body.body.push_back(17); }), "internal: after test: fn f, %2 (add): a region holds %17, which does not exist");
-  EXPECT_EQ(broken([](Program& p) { p.functions[0].body.body.push_back(1); }), "internal: after test: fn f, %1 (weight): is held by two regions");
+  EXPECT_EQ(broken([](Program& p) { p.functions[0].body.body.push_back(17); }),
+            "internal: after test: fn f, %2 (add): a region holds %17, which does not exist");
+  EXPECT_EQ(broken([](Program& p) { p.functions[0].body.body.push_back(1); }),
+            "internal: after test: fn f, %1 (weight): is held by two regions");
 }
 
 // Without the number of the operation, which these tests do not care about.
@@ -63,22 +71,30 @@ std::string rule(const std::function<void(Program&)>& edit) {
 
 TEST(Verify, RulesOfReferences) {
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Weight, "f").i = 3; }), "no such weight");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Weight, "f").type = p.types.tensor({5}); }), "its type is not the weight's");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Weight, "f").type = p.types.tensor({5}); }),
+            "its type is not the weight's");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Call).i = 3; }), "no such function");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Call).args = {}; }), "has the wrong number of arguments");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Call).args = {1}; }), "an argument has the wrong type");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Call).type = p.types.integer(); }), "its type is not the function's result");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Call).type = p.types.integer(); }),
+            "its type is not the function's result");
 }
 
 TEST(Verify, RulesOfRegions) {
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::If).regions.pop_back(); }), "has the wrong number of regions");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::If).regions.pop_back(); }),
+            "has the wrong number of regions");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::If).args = {1}; }), "needs a bool");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::If).regions[0].result = 0; }), "a region yields the wrong type");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Match).args = {1}; }), "needs one value of an algebraic type");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Match).regions[0].params.clear(); }), "a region has the wrong number of parameters");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::If).regions[0].result = 0; }),
+            "a region yields the wrong type");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Match).args = {1}; }),
+            "needs one value of an algebraic type");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Match).regions[0].params.clear(); }),
+            "a region has the wrong number of parameters");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Scan).args[0] = 1; }), "needs a list");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Scan).type = p.types.integer(); }), "must have a list as its result");
-  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Scan).args[1] = 0; }), "its result must have the type of its accumulator");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Scan).type = p.types.integer(); }),
+            "must have a list as its result");
+  EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Scan).args[1] = 0; }),
+            "its result must have the type of its accumulator");
   EXPECT_EQ(rule([](Program& p) { find(p, Opcode::Add, "f").regions.resize(1); }), "must not hold regions");
   EXPECT_EQ(rule([](Program& p) {
               Function& fn = p.functions[0];

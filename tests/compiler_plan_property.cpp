@@ -11,8 +11,8 @@
 namespace rondo {
 namespace {
 
-constexpr int kPrograms = 400;
-constexpr int kInstances = 4;
+constexpr int kPrograms = 150;
+constexpr int kInstances = 3;
 
 TEST(Specialise, RandomProgramsKeepTheirMeaning) {
   for (uint32_t seed = 1; seed <= kPrograms; ++seed) {

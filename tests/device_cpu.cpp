@@ -2,9 +2,9 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
+#include <chrono>
+#include <thread>
 
-#include "rondo/base/options.h"
 #include "rondo/device/cpu_device.h"
 #include "rondo/device/thread_pool.h"
 #include "rondo/error.h"

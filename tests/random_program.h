@@ -21,9 +21,9 @@ class RandomProgram {
         "type Cell { Cell(w: f32[4, 4], u: f32[4, 4], b: f32[4]) }\n"
         "weight embed: f32[10, 4];\nweight wa: f32[4, 4];\nweight wb: f32[4, 4];\nweight wc: f32[4, 8];\n"
         "weight ba: f32[4];\nweight bb: f32[4];\n";
-    const int functions = pick(4);
-    for (int f = 0; f < functions; ++f) out += function(f);
-    Scope scope{{"x"}, {"t"}, {}, {"words"}, {}, {"Cell(wa, wb, ba)", "Cell(wb, wa, bb)"}, functions, -1};
+    functions_ = pick(4);
+    for (int f = 0; f < functions_; ++f) out += function(f);
+    Scope scope{{"x"}, {"t"}, {}, {"words"}, {}, {"Cell(wa, wb, ba)", "Cell(wb, wa, bb)"}, functions_, -1};
     const std::string first = tensor(scope, 4), second = "map(" + list(scope, 2) + ", |y| tanh(" + with(scope, "y", 2) + "))";
     return out + "fn main(t: Tree, words: [int], x: f32[4]) -> (f32[4], [f32[4]]) {\n  (" + first + ",\n   " + second + ")\n}\n";
   }
@@ -141,7 +141,9 @@ class RandomProgram {
     const bool self = s.self >= 0 && !s.subtrees.empty() && pick(3) > 0;
     if (!self && (s.functions == 0 || s.trees.empty())) return tensor(s, depth - 1);
     const std::string& t = pick(self ? s.subtrees : s.trees);
-    return "f" + std::to_string(self ? s.self : pick(s.functions)) + "(" + t + ", " + pick(s.cells) + ", " + pick(s.cells) + ", " +
+    // Inside functions every tree is a subtree of the parameter, so even mutual recursion ends.
+    const bool other = self && pick(4) == 0;
+    return "f" + std::to_string(other ? pick(functions_) : self ? s.self : pick(s.functions)) + "(" + t + ", " + pick(s.cells) + ", " + pick(s.cells) + ", " +
            tensor(s, depth - 1) + ")";
   }
 
@@ -179,6 +181,7 @@ class RandomProgram {
   }
 
   std::mt19937 random_;
+  int functions_ = 0;
   int names_ = 0;
 };
 

@@ -144,6 +144,10 @@ void Executor::grow_pools(const Schedule& schedule) {
     }
   } catch (const Error& e) {
     // A pool that has grown may be what keeps the others from fitting next time.
+    if (!table_ || (!cpu_ && !device_table_)) {
+      table_ = {};
+      device_table_ = {};
+    }
     for (size_t p = 0; p < pools_.size(); ++p) {
       pools_[p] = {};
       device_results_[p] = {};

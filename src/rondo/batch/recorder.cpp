@@ -102,6 +102,9 @@ void Recorder::fault(abi::Recorder* r, abi::Fault fault, int32_t line, int64_t a
     case abi::kTooDeep: throw StackUsedUp{head + "the recursion is too deep for the stack"};
     case abi::kTooManyLevels:
       throw Error(ErrorKind::Usage, head + fmt::format("{} levels of dependent work; the most is {}", a, b));
+    case abi::kIntRange:
+      throw Error(ErrorKind::Usage,
+                  head + fmt::format("the integer {} becomes a tensor element; expected -2147483648 to 2147483647", a));
   }
   throw Error(ErrorKind::Internal, head + fmt::format("unknown fault {}", static_cast<int>(fault)));
 }

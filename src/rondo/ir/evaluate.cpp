@@ -36,8 +36,12 @@ EvalValue EvalValue::tensor(std::vector<int64_t> dims, std::vector<double> value
   v.data_->values = std::move(values);
   return v;
 }
-EvalValue EvalValue::tuple(std::vector<EvalValue> elements) { return make(Kind::Tuple, 0, std::move(elements)); }
-EvalValue EvalValue::list(std::vector<EvalValue> elements) { return make(Kind::List, 0, std::move(elements)); }
+EvalValue EvalValue::tuple(std::vector<EvalValue> elements) {
+  return make(Kind::Tuple, 0, std::move(elements));
+}
+EvalValue EvalValue::list(std::vector<EvalValue> elements) {
+  return make(Kind::List, 0, std::move(elements));
+}
 EvalValue EvalValue::adt(int64_t constructor, std::vector<EvalValue> fields) {
   return make(Kind::Adt, constructor, std::move(fields));
 }
@@ -91,15 +95,18 @@ struct Evaluator {
 
   EvalValue call(const Function& fn, const std::vector<EvalValue>& arguments) {
     if (static_cast<const char*>(__builtin_frame_address(0)) < stack_limit)
-      throw Error(ErrorKind::Usage, fmt::format("{}:{}: fn {} recurses too deeply for the evaluator ({} MB of stack)", program.file,
-                                                fn.loc.line, fn.name, kEvaluateStackBytes >> 20));
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{}:{}: fn {} recurses too deeply for the evaluator ({} MB of stack)",
+                              program.file, fn.loc.line, fn.name, kEvaluateStackBytes >> 20));
     Frame frame{fn, std::vector<EvalValue>(fn.ops.size())};
     return region(frame, fn.body, arguments);
   }
 
   EvalValue region(Frame& frame, const Region& r, const std::vector<EvalValue>& arguments) {
-    for (size_t k = 0; k < r.params.size(); ++k) frame.values[static_cast<size_t>(r.params[k])] = arguments[k];
-    for (const Value v : r.body) frame.values[static_cast<size_t>(v)] = operation(frame, frame.fn.ops[static_cast<size_t>(v)]);
+    for (size_t k = 0; k < r.params.size(); ++k)
+      frame.values[static_cast<size_t>(r.params[k])] = arguments[k];
+    for (const Value v : r.body)
+      frame.values[static_cast<size_t>(v)] = operation(frame, frame.fn.ops[static_cast<size_t>(v)]);
     return frame.values[static_cast<size_t>(r.result)];
   }
 
@@ -114,16 +121,19 @@ struct Evaluator {
 
   EvalValue control(Frame& frame, const Op& op, const std::vector<EvalValue>& args) {
     switch (op.code) {
-      case Opcode::Match: return region(frame, op.regions[static_cast<size_t>(args[0].constructor())], args[0].parts());
+      case Opcode::Match:
+        return region(frame, op.regions[static_cast<size_t>(args[0].constructor())], args[0].parts());
       case Opcode::MatchList: {
         const std::vector<EvalValue>& elements = args[0].parts();
         if (elements.empty()) return region(frame, op.regions[0], {});
-        return region(frame, op.regions[1], {elements[0], EvalValue::list({elements.begin() + 1, elements.end()})});
+        return region(frame, op.regions[1],
+                      {elements[0], EvalValue::list({elements.begin() + 1, elements.end()})});
       }
       case Opcode::If: return region(frame, op.regions[args[0].integer() ? 0 : 1], {});
       case Opcode::Map: {
         std::vector<EvalValue> results;
-        for (const EvalValue& element : args[0].parts()) results.push_back(region(frame, op.regions[0], {element}));
+        for (const EvalValue& element : args[0].parts())
+          results.push_back(region(frame, op.regions[0], {element}));
         return EvalValue::list(std::move(results));
       }
       default: {  // Fold, Scan
@@ -164,7 +174,8 @@ struct Evaluator {
   }
 
   void check_index(const Op& op, int64_t index, int64_t extent, const char* what) const {
-    if (index < 0 || index >= extent) fault(op, fmt::format("index {} is out of range: the {} {}", index, what, extent));
+    if (index < 0 || index >= extent)
+      fault(op, fmt::format("index {} is out of range: the {} {}", index, what, extent));
   }
 
   EvalValue structure(const Op& op, const std::vector<EvalValue>& args) {
@@ -197,7 +208,8 @@ struct Evaluator {
       case Opcode::Range: {
         const int64_t low = args[0].integer(), high = args[1].integer();
         std::vector<EvalValue> result;
-        if (low < high && static_cast<uint64_t>(high) - static_cast<uint64_t>(low) > static_cast<uint64_t>(kMaxRange))
+        if (low<high&& static_cast<uint64_t>(high) - static_cast<uint64_t>(low)> static_cast<uint64_t>(
+                kMaxRange))
           fault(op, fmt::format("range({}, {}) is longer than {}", low, high, kMaxRange));
         for (int64_t k = low; k < high; ++k) result.push_back(EvalValue::integer(k));
         return EvalValue::list(std::move(result));
@@ -213,7 +225,9 @@ struct Evaluator {
         }
         return EvalValue::list(std::move(result));
       }
-      case Opcode::Row: check_index(op, args[1].integer(), args[0].dims()[0], "first axis has"); [[fallthrough]];
+      case Opcode::Row:
+        check_index(op, args[1].integer(), args[0].dims()[0], "first axis has");
+        [[fallthrough]];
       default: return evaluate_tensor(op, program.types[op.type], args);
     }
   }
@@ -223,7 +237,8 @@ struct Evaluator {
     const Type& type = program.types[id];
     const auto kind = value.kind();
     const auto all = [&](const std::vector<TypeId>& types) -> std::string {
-      if (value.parts().size() != types.size()) return fmt::format("expected {} parts, got {}", types.size(), value.parts().size());
+      if (value.parts().size() != types.size())
+        return fmt::format("expected {} parts, got {}", types.size(), value.parts().size());
       for (size_t k = 0; k < types.size(); ++k)
         if (std::string p = misfit(value.parts()[k], types[k]); !p.empty()) return p;
       return {};
@@ -242,7 +257,8 @@ struct Evaluator {
         if (kind == EvalValue::Kind::Tuple) return all(type.args);
         break;
       case TypeKind::List:
-        if (kind == EvalValue::Kind::List) return all(std::vector<TypeId>(value.parts().size(), type.args[0]));
+        if (kind == EvalValue::Kind::List)
+          return all(std::vector<TypeId>(value.parts().size(), type.args[0]));
         break;
       case TypeKind::Adt: {
         const Adt& adt = program.types.adts[static_cast<size_t>(type.adt)];
@@ -257,20 +273,27 @@ struct Evaluator {
 
   void take_weights(const std::vector<WeightData>& given) {
     for (const Weight& w : program.weights) {
-      const auto found = std::find_if(given.begin(), given.end(), [&](const WeightData& d) { return d.name == w.name; });
-      if (found == given.end()) throw Error(ErrorKind::Usage, fmt::format("weight {}: {} is not given", w.name, program.types.show(w.type)));
-      if (found->dims != program.types[w.type].dims || found->values.size() != static_cast<size_t>(program.types.numel(w.type)))
-        throw Error(ErrorKind::Usage, fmt::format("weight {}: expected {}, got f32[{}] with {} values", w.name, program.types.show(w.type),
+      const auto found =
+          std::find_if(given.begin(), given.end(), [&](const WeightData& d) { return d.name == w.name; });
+      if (found == given.end())
+        throw Error(ErrorKind::Usage,
+                    fmt::format("weight {}: {} is not given", w.name, program.types.show(w.type)));
+      if (found->dims != program.types[w.type].dims ||
+          found->values.size() != static_cast<size_t>(program.types.numel(w.type)))
+        throw Error(ErrorKind::Usage, fmt::format("weight {}: expected {}, got f32[{}] with {} values",
+                                                  w.name, program.types.show(w.type),
                                                   fmt::join(found->dims, ","), found->values.size()));
       weights.push_back(EvalValue::tensor(found->dims, found->values));
     }
   }
 
   EvalValue main(const std::vector<EvalValue>& arguments) {
-    stack_limit = static_cast<const char*>(__builtin_frame_address(0)) - (kEvaluateStackBytes - kEvaluateStackBytes / 8);
+    stack_limit = static_cast<const char*>(__builtin_frame_address(0)) -
+                  (kEvaluateStackBytes - kEvaluateStackBytes / 8);
     const Function& fn = program.functions[static_cast<size_t>(program.main)];
     if (arguments.size() != fn.body.params.size())
-      throw Error(ErrorKind::Usage, fmt::format("main takes {} argument(s), got {}", fn.body.params.size(), arguments.size()));
+      throw Error(ErrorKind::Usage,
+                  fmt::format("main takes {} argument(s), got {}", fn.body.params.size(), arguments.size()));
     for (size_t k = 0; k < arguments.size(); ++k) {
       const std::string p = misfit(arguments[k], fn.ops[static_cast<size_t>(fn.body.params[k])].type);
       if (!p.empty()) throw Error(ErrorKind::Usage, fmt::format("argument {} of main: {}", k + 1, p));
@@ -303,16 +326,17 @@ void on_deep_stack(const std::function<void()>& work) {
       &job);
   pthread_attr_destroy(&attributes);
   if (status != 0)
-    throw Error(ErrorKind::Unavailable, fmt::format("cannot start a thread with a stack of {} MB for the evaluator (error {})",
-                                                    kEvaluateStackBytes >> 20, status));
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("cannot start a thread with a stack of {} MB for the evaluator (error {})",
+                            kEvaluateStackBytes >> 20, status));
   pthread_join(thread, nullptr);
   if (job.error) std::rethrow_exception(job.error);
 }
 
 double difference(const EvalValue& a, const EvalValue& b) {
   constexpr double kDifferent = std::numeric_limits<double>::infinity();
-  if (a.kind() != b.kind() || a.integer() != b.integer() || a.dims() != b.dims() || a.values().size() != b.values().size() ||
-      a.parts().size() != b.parts().size())
+  if (a.kind() != b.kind() || a.integer() != b.integer() || a.dims() != b.dims() ||
+      a.values().size() != b.values().size() || a.parts().size() != b.parts().size())
     return kDifferent;
   double largest = 0;
   for (size_t k = 0; k < a.values().size(); ++k) {
@@ -320,13 +344,15 @@ double difference(const EvalValue& a, const EvalValue& b) {
     if (std::isnan(x) != std::isnan(y)) return kDifferent;
     if (x != y && !std::isnan(x)) largest = std::max(largest, std::fabs(x - y));
   }
-  for (size_t k = 0; k < a.parts().size(); ++k) largest = std::max(largest, difference(a.parts()[k], b.parts()[k]));
+  for (size_t k = 0; k < a.parts().size(); ++k)
+    largest = std::max(largest, difference(a.parts()[k], b.parts()[k]));
   return largest;
 }
 
 }  // namespace
 
-EvalValue evaluate(const Program& program, const std::vector<WeightData>& weights, const std::vector<EvalValue>& arguments) {
+EvalValue evaluate(const Program& program, const std::vector<WeightData>& weights,
+                   const std::vector<EvalValue>& arguments) {
   EvalValue result;
   on_deep_stack([&] {
     Evaluator evaluator{program, {}};

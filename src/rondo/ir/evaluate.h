@@ -1,9 +1,10 @@
-// The reference evaluator: what a program means. Walks the IR for one instance, operation by operation, with tensors in
-// double precision. Nothing is batched, fused or fast; it is the oracle of `rondo verify` and of the property tests.
+// The reference evaluator: what a program means. Walks the IR for one instance,
+// operation by operation, with tensors in double precision. Nothing is batched,
+// fused or fast; it is the oracle of `rondo verify` and of the property tests.
 //
 // Runs any verified program that has no Emit, EmitOut or Constant. Recursion runs on a stack of its own of
-// kEvaluateStackBytes, which takes trees of tens of thousands of levels; beyond that, and where a model faults at run time
-// (an index out of range, a division by zero), it throws Error(Usage) that names the line.
+// kEvaluateStackBytes, which takes trees of tens of thousands of levels; beyond that, and where a model
+// faults at run time (an index out of range, a division by zero), it throws Error(Usage) that names the line.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -27,7 +28,7 @@ class EvalValue {
  public:
   enum class Kind { Int, Tensor, Tuple, List, Adt };
 
-  EvalValue() = default;  // the int 0
+  EvalValue() = default;                    // the int 0
   static EvalValue integer(int64_t value);  // bools too: 0 or 1
   static EvalValue tensor(std::vector<int64_t> dims, std::vector<double> values);
   static EvalValue tuple(std::vector<EvalValue> elements);
@@ -55,9 +56,10 @@ class EvalValue {
   std::shared_ptr<Data> data_;
 };
 
-// The result of main. `weights` are found by name; one that is missing or of another shape is an Error(Usage), as are
-// arguments that do not fit main's parameters.
-EvalValue evaluate(const Program& program, const std::vector<WeightData>& weights, const std::vector<EvalValue>& arguments);
+// The result of main. `weights` are found by name; one that is missing or of another shape is an
+// Error(Usage), as are arguments that do not fit main's parameters.
+EvalValue evaluate(const Program& program, const std::vector<WeightData>& weights,
+                   const std::vector<EvalValue>& arguments);
 
 // Largest |a - b| over all numbers; infinity where the structure differs or one side alone is not a number.
 double largest_difference(const EvalValue& a, const EvalValue& b);

@@ -30,8 +30,8 @@ void for_each(const Dims& dims, const std::function<void(const Dims&)>& visit) {
   }
 }
 
-// The element at a position. Positions may have more axes than the tensor (leading ones are dropped) and axes of extent 1
-// stretch: NumPy broadcasting.
+// The element at a position. Positions may have more axes than the tensor
+// (leading ones are dropped) and axes of extent 1 stretch: NumPy broadcasting.
 double element(const EvalValue& t, const Dims& at) {
   const Dims& dims = t.dims();
   int64_t offset = 0;
@@ -79,11 +79,13 @@ double binary(Opcode code, double a, double b) {
   }
 }
 
-// Vectors become matrices of one row (left) or one column (right); the axis is dropped again by the shape of the result.
+// Vectors become matrices of one row (left) or one column
+// (right); the axis is dropped again by the shape of the result.
 EvalValue matmul(const EvalValue& a, const EvalValue& b, const Dims& result) {
   const bool left_vector = a.dims().size() == 1, right_vector = b.dims().size() == 1;
   const int64_t inner = a.dims().back();
-  const int64_t rows = left_vector ? 1 : a.dims()[a.dims().size() - 2], columns = right_vector ? 1 : b.dims().back();
+  const int64_t rows = left_vector ? 1 : a.dims()[a.dims().size() - 2],
+                columns = right_vector ? 1 : b.dims().back();
   const int64_t batch = elements(a.dims()) / (rows * inner);
   const double *x = a.values().data(), *y = b.values().data();
   std::vector<double> values;
@@ -91,13 +93,15 @@ EvalValue matmul(const EvalValue& a, const EvalValue& b, const Dims& result) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) {
         double sum = 0;
-        for (int64_t k = 0; k < inner; ++k) sum += x[(n * rows + r) * inner + k] * y[(n * inner + k) * columns + c];
+        for (int64_t k = 0; k < inner; ++k)
+          sum += x[(n * rows + r) * inner + k] * y[(n * inner + k) * columns + c];
         values.push_back(sum);
       }
   return EvalValue::tensor(result, std::move(values));
 }
 
-// The elements along `axis` that share all other coordinates with `at`, which may lack the axis (a reduction's result).
+// The elements along `axis` that share all other coordinates
+// with `at`, which may lack the axis (a reduction's result).
 std::vector<double> line(const EvalValue& t, size_t axis, Dims at) {
   if (at.size() < t.dims().size()) at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), 0);
   std::vector<double> values;
@@ -132,23 +136,32 @@ EvalValue concat(const std::vector<EvalValue>& args, size_t axis, const Dims& re
 EvalValue evaluate_tensor(const Op& op, const Type& type, const std::vector<EvalValue>& args) {
   const Dims& result = type.dims;
   const auto axis = static_cast<size_t>(op.i);
-  if (is_unary_pointwise(op.code)) return build(result, [&](const Dims& at) { return unary(op.code, element(args[0], at)); });
+  if (is_unary_pointwise(op.code))
+    return build(result, [&](const Dims& at) { return unary(op.code, element(args[0], at)); });
   if (is_binary_pointwise(op.code))
-    return build(result, [&](const Dims& at) { return binary(op.code, element(args[0], at), element(args[1], at)); });
+    return build(result,
+                 [&](const Dims& at) { return binary(op.code, element(args[0], at), element(args[1], at)); });
   switch (op.code) {
     case Opcode::Fill: return build(result, [&](const Dims&) { return op.f; });
     case Opcode::ToFloat: return EvalValue::tensor({}, {static_cast<double>(args[0].integer())});
     case Opcode::MatMul: return matmul(args[0], args[1], result);
     case Opcode::ReduceSum:
     case Opcode::ReduceMax:
-    case Opcode::ReduceMean: return build(result, [&](const Dims& at) { return reduce(op.code, line(args[0], axis, at)); });
+    case Opcode::ReduceMean:
+      return build(result, [&](const Dims& at) { return reduce(op.code, line(args[0], axis, at)); });
     case Opcode::Softmax:
-      return build(result, [&](const Dims& at) { return std::exp(element(args[0], at) - log_sum_exp(line(args[0], axis, at))); });
+      return build(result, [&](const Dims& at) {
+        return std::exp(element(args[0], at) - log_sum_exp(line(args[0], axis, at)));
+      });
     case Opcode::LogSoftmax:
-      return build(result, [&](const Dims& at) { return element(args[0], at) - log_sum_exp(line(args[0], axis, at)); });
+      return build(result, [&](const Dims& at) {
+        return element(args[0], at) - log_sum_exp(line(args[0], axis, at));
+      });
     case Opcode::Concat: return concat(args, axis, result);
     case Opcode::Stack:
-      return build(result, [&](const Dims& at) { return element(args[static_cast<size_t>(at[0])], {at.begin() + 1, at.end()}); });
+      return build(result, [&](const Dims& at) {
+        return element(args[static_cast<size_t>(at[0])], {at.begin() + 1, at.end()});
+      });
     case Opcode::Slice:
       return build(result, [&](Dims at) {
         at[axis] += op.j;
@@ -167,7 +180,8 @@ EvalValue evaluate_tensor(const Op& op, const Type& type, const std::vector<Eval
       });
     case Opcode::Reshape: return EvalValue::tensor(result, args[0].values());
     case Opcode::Broadcast: return build(result, [&](const Dims& at) { return element(args[0], at); });
-    default: throw Error(ErrorKind::Internal, std::string("the evaluator has no tensor operation ") + name(op.code));
+    default:
+      throw Error(ErrorKind::Internal, std::string("the evaluator has no tensor operation ") + name(op.code));
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace rondo::ir {
 
-// Every tensor opcode but Weight and Row (Row: with its int already checked). `result` is the type of the operation.
+// Every tensor opcode but Weight and Row (Row: with its int
+// already checked). `result` is the type of the operation.
 EvalValue evaluate_tensor(const Op& op, const Type& result, const std::vector<EvalValue>& args);
 
 }  // namespace rondo::ir

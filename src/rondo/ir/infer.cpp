@@ -29,7 +29,8 @@ struct Rules {
     int64_t elements = 1;
     for (const int64_t d : dims) {
       if (d < 1) return bad(fmt::format("a tensor needs extents of at least 1, got {}", d));
-      if (elements > kMaxElements / d) return bad(fmt::format("the result has more than {} elements", kMaxElements));
+      if (elements > kMaxElements / d)
+        return bad(fmt::format("the result has more than {} elements", kMaxElements));
       elements *= d;
     }
     return ok(types.tensor(std::move(dims)));
@@ -37,8 +38,8 @@ struct Rules {
   // "" if there are `count` arguments of a kind; count -1: at least one.
   std::string want(int count, TypeKind wanted, const char* what) const {
     if (count < 0 ? args.empty() : args.size() != static_cast<size_t>(count))
-      return fmt::format("{} takes {} argument(s), got {}", name(op.code), count < 0 ? "at least 1" : std::to_string(count),
-                         args.size());
+      return fmt::format("{} takes {} argument(s), got {}", name(op.code),
+                         count < 0 ? "at least 1" : std::to_string(count), args.size());
     for (size_t k = 0; k < args.size(); ++k)
       if (kind(k) != wanted) return fmt::format("{} needs {}, got {}", name(op.code), what, show(k));
     return {};
@@ -50,28 +51,32 @@ struct Rules {
 
   Inferred pointwise(const char* verb, const char* joint) {
     if (args.size() != 2 || kind(0) != TypeKind::Tensor || kind(1) != TypeKind::Tensor)
-      return bad(fmt::format("cannot {} {}", verb,
-                             args.size() == 2 ? fmt::format("{} {} {}", show(0), joint, show(1)) : "one value"));
+      return bad(
+          fmt::format("cannot {} {}", verb,
+                      args.size() == 2 ? fmt::format("{} {} {}", show(0), joint, show(1)) : "one value"));
     Dims result;
     if (broadcast_dims(dims(0), dims(1), &result)) return tensor(result);
     const Dims a = dims(0), b = dims(1);
     for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {
       const int64_t x = a[a.size() - k], y = b[b.size() - k];
       if (x != y && x != 1 && y != 1)
-        return bad(fmt::format("cannot {} {} {} {}: sizes {} and {} differ", verb, show(0), joint, show(1), x, y));
+        return bad(
+            fmt::format("cannot {} {} {} {}: sizes {} and {} differ", verb, show(0), joint, show(1), x, y));
     }
     return bad("cannot broadcast");
   }
 
   Inferred matmul() {
     if (args.size() != 2 || kind(0) != TypeKind::Tensor || kind(1) != TypeKind::Tensor)
-      return bad(args.size() == 2 ? fmt::format("cannot multiply {} by {}: @ needs two tensors", show(0), show(1))
-                                  : "matmul takes 2 arguments");
+      return bad(args.size() == 2
+                     ? fmt::format("cannot multiply {} by {}: @ needs two tensors", show(0), show(1))
+                     : "matmul takes 2 arguments");
     const Dims a = dims(0), b = dims(1);
     const std::string what = fmt::format("cannot multiply {} by {}", show(0), show(1));
     if (a.empty() || b.empty()) return bad(what + ": @ needs vectors or matrices; use * to scale");
     const int64_t inner_a = a.back(), inner_b = b.size() == 1 ? b[0] : b[b.size() - 2];
-    if (inner_a != inner_b) return bad(fmt::format("{}: inner sizes {} and {} differ", what, inner_a, inner_b));
+    if (inner_a != inner_b)
+      return bad(fmt::format("{}: inner sizes {} and {} differ", what, inner_a, inner_b));
     if (a.size() <= 2 && b.size() <= 2) {
       Dims result;
       if (a.size() == 2) result.push_back(a[0]);
@@ -95,7 +100,8 @@ struct Rules {
       const int64_t extent = axis < next.size() ? next[axis] : 0;
       if (axis < next.size()) next[axis] = base[axis];
       if (next != base)
-        return bad(fmt::format("cannot concat {} and {} along axis {}: their other sizes differ", show(0), show(k), axis));
+        return bad(fmt::format("cannot concat {} and {} along axis {}: their other sizes differ", show(0),
+                               show(k), axis));
       result[axis] += extent;
     }
     return tensor(result);
@@ -123,8 +129,8 @@ struct Rules {
     for (size_t k = 0; k < sorted.size(); ++k)
       if (sorted[k] != static_cast<int64_t>(k)) sorted.clear();
     if (sorted.size() != from.size())
-      return bad(fmt::format("transpose of {} needs a permutation of its {} axes, got [{}]", show(0), from.size(),
-                             fmt::join(op.dims, ",")));
+      return bad(fmt::format("transpose of {} needs a permutation of its {} axes, got [{}]", show(0),
+                             from.size(), fmt::join(op.dims, ",")));
     for (const int64_t d : op.dims) result.push_back(from[static_cast<size_t>(d)]);
     return tensor(result);
   }
@@ -172,8 +178,10 @@ struct Rules {
 
   Inferred same() {
     if (args.size() != 2 || args[0] != args[1] || (kind(0) != TypeKind::Int && kind(0) != TypeKind::Bool))
-      return bad(args.size() == 2 ? fmt::format("cannot compare {} with {}: only ints and bools can be compared", show(0), show(1))
-                                  : "a comparison takes 2 arguments");
+      return bad(args.size() == 2
+                     ? fmt::format("cannot compare {} with {}: only ints and bools can be compared", show(0),
+                                   show(1))
+                     : "a comparison takes 2 arguments");
     return ok(types.boolean());
   }
 
@@ -186,7 +194,8 @@ struct Rules {
       return bad(fmt::format("{} takes {} field(s), got {}", c.name, c.fields.size(), args.size()));
     for (size_t k = 0; k < args.size(); ++k)
       if (c.fields[k] != args[k])
-        return bad(fmt::format("field {} of {} is {}, got {}", k + 1, c.name, types.show(c.fields[k]), show(k)));
+        return bad(
+            fmt::format("field {} of {} is {}, got {}", k + 1, c.name, types.show(c.fields[k]), show(k)));
     return ok(op.type);
   }
 
@@ -200,18 +209,22 @@ Inferred Rules::list_like() {
       if (!proposed(TypeKind::List)) return bad("list needs a list type as its result");
       for (size_t k = 0; k < args.size(); ++k)
         if (args[k] != types[op.type].args[0])
-          return bad(fmt::format("element {} is {}, the list holds {}", k + 1, show(k), types.show(types[op.type].args[0])));
+          return bad(fmt::format("element {} is {}, the list holds {}", k + 1, show(k),
+                                 types.show(types[op.type].args[0])));
       return ok(op.type);
     case Opcode::ListGet:
-      if (args.size() != 2 || kind(0) != TypeKind::List || kind(1) != TypeKind::Int) return bad("indexing needs a list and an int");
+      if (args.size() != 2 || kind(0) != TypeKind::List || kind(1) != TypeKind::Int)
+        return bad("indexing needs a list and an int");
       return ok(element(0));
     case Opcode::Cons:
       if (args.size() != 2 || kind(1) != TypeKind::List || element(1) != args[0])
-        return bad(args.size() == 2 ? fmt::format("cannot put {} in front of {}", show(0), show(1)) : "cons takes 2 arguments");
+        return bad(args.size() == 2 ? fmt::format("cannot put {} in front of {}", show(0), show(1))
+                                    : "cons takes 2 arguments");
       return ok(args[1]);
     case Opcode::Append:
       if (args.size() != 2 || args[0] != args[1] || kind(0) != TypeKind::List)
-        return bad(args.size() == 2 ? fmt::format("cannot append {} to {}", show(1), show(0)) : "append takes 2 arguments");
+        return bad(args.size() == 2 ? fmt::format("cannot append {} to {}", show(1), show(0))
+                                    : "append takes 2 arguments");
       return ok(args[0]);
     case Opcode::Zip: {
       if (args.size() < 2) return bad("zip takes 2 or more lists");
@@ -234,7 +247,9 @@ Inferred Rules::run() {
   switch (op.code) {
     case Opcode::Int: return args.empty() ? ok(types.integer()) : bad("int takes no arguments");
     case Opcode::Bool: return args.empty() ? ok(types.boolean()) : bad("bool takes no arguments");
-    case Opcode::Fill: return args.empty() && proposed(TypeKind::Tensor) ? tensor(types[op.type].dims) : bad("fill needs a tensor type");
+    case Opcode::Fill:
+      return args.empty() && proposed(TypeKind::Tensor) ? tensor(types[op.type].dims)
+                                                        : bad("fill needs a tensor type");
     case Opcode::Add: return pointwise("add", "and");
     case Opcode::Sub: return pointwise("subtract", "and");
     case Opcode::Mul: return pointwise("multiply elementwise", "and");
@@ -252,7 +267,8 @@ Inferred Rules::run() {
     case Opcode::Stack: {
       if (const std::string p = want(-1, TypeKind::Tensor, "tensors"); !p.empty()) return bad(p);
       for (size_t k = 1; k < args.size(); ++k)
-        if (args[k] != args[0]) return bad(fmt::format("cannot stack {} and {}: they differ", show(0), show(k)));
+        if (args[k] != args[0])
+          return bad(fmt::format("cannot stack {} and {}: they differ", show(0), show(k)));
       Dims result = dims(0);
       result.insert(result.begin(), static_cast<int64_t>(args.size()));
       return tensor(result);
@@ -260,7 +276,8 @@ Inferred Rules::run() {
     case Opcode::Slice: return slice();
     case Opcode::Row: {
       if (args.size() != 2 || kind(0) != TypeKind::Tensor || kind(1) != TypeKind::Int || rank(0) < 1)
-        return bad(args.size() == 2 ? fmt::format("cannot index {} by {}", show(0), show(1)) : "row takes 2 arguments");
+        return bad(args.size() == 2 ? fmt::format("cannot index {} by {}", show(0), show(1))
+                                    : "row takes 2 arguments");
       Dims result = dims(0);
       result.erase(result.begin());
       return tensor(result);
@@ -287,22 +304,28 @@ Inferred Rules::run() {
     case Opcode::Not: return bools(1);
     case Opcode::Tuple:
     case Opcode::Concurrent: {
-      if (op.code == Opcode::Concurrent && args.size() < 2) return bad("concurrent takes 2 or more arguments");
+      if (op.code == Opcode::Concurrent && args.size() < 2)
+        return bad("concurrent takes 2 or more arguments");
       int64_t words = 0;
       for (const TypeId arg : args) words += types.words(arg);
-      if (words > kMaxWords) return bad(fmt::format("a tuple of {} values is too large: at most {}", words, kMaxWords));
+      if (words > kMaxWords)
+        return bad(fmt::format("a tuple of {} values is too large: at most {}", words, kMaxWords));
       return ok(types.tuple(args));
     }
     case Opcode::TupleGet:
       if (args.size() != 1 || kind(0) != TypeKind::Tuple) return bad("get needs a tuple");
-      if (op.i < 0 || op.i >= static_cast<int64_t>(types[args[0]].args.size())) return bad("get: no such element");
+      if (op.i < 0 || op.i >= static_cast<int64_t>(types[args[0]].args.size()))
+        return bad("get: no such element");
       return ok(types[args[0]].args[static_cast<size_t>(op.i)]);
     case Opcode::Construct: return construct();
     case Opcode::Field: {
-      if (args.size() != 1 || kind(0) != TypeKind::Adt) return bad("field needs a value of an algebraic type");
+      if (args.size() != 1 || kind(0) != TypeKind::Adt)
+        return bad("field needs a value of an algebraic type");
       const Adt& adt = types.adts[static_cast<size_t>(types[args[0]].adt)];
-      if (adt.constructors.size() != 1) return bad(fmt::format("{} has {} constructors; field needs one", adt.name, adt.constructors.size()));
-      if (op.i < 0 || op.i >= static_cast<int64_t>(adt.constructors[0].fields.size())) return bad("field: no such field");
+      if (adt.constructors.size() != 1)
+        return bad(fmt::format("{} has {} constructors; field needs one", adt.name, adt.constructors.size()));
+      if (op.i < 0 || op.i >= static_cast<int64_t>(adt.constructors[0].fields.size()))
+        return bad("field: no such field");
       return ok(adt.constructors[0].fields[static_cast<size_t>(op.i)]);
     }
     case Opcode::Len: return lists(1, types.integer());
@@ -321,9 +344,7 @@ Inferred Rules::run() {
 
 bool is_unary_pointwise(Opcode code) { return code >= Opcode::Neg && code <= Opcode::Floor; }
 bool is_binary_pointwise(Opcode code) { return code >= Opcode::Add && code <= Opcode::Pow; }
-bool has_regions(Opcode code) {
-  return code >= Opcode::Match && code <= Opcode::Scan;
-}
+bool has_regions(Opcode code) { return code >= Opcode::Match && code <= Opcode::Scan; }
 
 bool broadcast_dims(const Dims& a, const Dims& b, Dims* result) {
   result->assign(std::max(a.size(), b.size()), 1);
@@ -335,6 +356,8 @@ bool broadcast_dims(const Dims& a, const Dims& b, Dims* result) {
   return true;
 }
 
-Inferred infer(TypeTable& types, const Op& op, const std::vector<TypeId>& args) { return Rules{types, op, args}.run(); }
+Inferred infer(TypeTable& types, const Op& op, const std::vector<TypeId>& args) {
+  return Rules{types, op, args}.run();
+}
 
 }  // namespace rondo::ir

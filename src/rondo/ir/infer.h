@@ -1,9 +1,10 @@
-// The type of an operation from the types of its arguments: the one place where the rules of shapes are stated.
-// lang uses it to check programs (its words become messages to their author), verify() to check every stage.
+// The type of an operation from the types of its arguments: the one place
+// where the rules of shapes are stated. lang uses it to check programs (its
+// words become messages to their author), verify() to check every stage.
 //
-// Covers every opcode that stands alone: not Arg, Weight, Call, Emit, EmitOut and Constant, which refer to something
-// outside of the operation, and not those that hold regions. Where arguments leave the type open (Fill, Slice, Reshape,
-// Broadcast, Construct, List), op.type is the proposal and is checked.
+// Covers every opcode that stands alone: not Arg, Weight, Call, Emit, EmitOut and Constant, which refer to
+// something outside of the operation, and not those that hold regions. Where arguments leave the type open
+// (Fill, Slice, Reshape, Broadcast, Construct, List), op.type is the proposal and is checked.
 #pragma once
 #include <string>
 #include <vector>
@@ -18,8 +19,8 @@ inline constexpr int64_t kMaxElements = (int64_t{1} << 31) - 1;
 inline constexpr int32_t kMaxWords = 1024;
 
 struct Inferred {
-  TypeId type = -1;      // -1: `problem` says why
-  std::string problem;   // "cannot multiply f32[8,4] by f32[8,4]: inner sizes 4 and 8 differ"
+  TypeId type = -1;     // -1: `problem` says why
+  std::string problem;  // "cannot multiply f32[8,4] by f32[8,4]: inner sizes 4 and 8 differ"
 };
 Inferred infer(TypeTable& types, const Op& op, const std::vector<TypeId>& args);
 
@@ -28,6 +29,7 @@ bool is_binary_pointwise(Opcode code);  // Add ... Pow
 bool has_regions(Opcode code);
 
 // NumPy: aligned from the right, an extent of 1 stretches. False: they do not fit.
-bool broadcast_dims(const std::vector<int64_t>& a, const std::vector<int64_t>& b, std::vector<int64_t>* result);
+bool broadcast_dims(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
+                    std::vector<int64_t>* result);
 
 }  // namespace rondo::ir

@@ -19,7 +19,8 @@ struct Printer {
 
   std::string params(const std::vector<Value>& values) const {
     std::string text;
-    for (const Value v : values) text += fmt::format("{}%{}: {}", text.empty() ? "" : ", ", v, show(op(v).type));
+    for (const Value v : values)
+      text += fmt::format("{}%{}: {}", text.empty() ? "" : ", ", v, show(op(v).type));
     return text;
   }
   std::string values(const std::vector<Value>& args) const {
@@ -76,7 +77,9 @@ struct Printer {
     }
   }
 
-  void line(int indent, const std::string& text) { fmt::format_to(std::back_inserter(out), "{:{}}{}\n", "", indent, text); }
+  void line(int indent, const std::string& text) {
+    fmt::format_to(std::back_inserter(out), "{:{}}{}\n", "", indent, text);
+  }
 
   void region(const Region& r, int indent) {
     for (const Value v : r.body) {
@@ -134,7 +137,8 @@ std::string print(const Program& program, const Function& function) {
 std::string print(const Program& program) {
   std::string text;
   for (const Adt& adt : program.types.adts) text += print_adt(program.types, adt);
-  for (const Weight& w : program.weights) text += fmt::format("weight {}: {}\n", w.name, program.types.show(w.type));
+  for (const Weight& w : program.weights)
+    text += fmt::format("weight {}: {}\n", w.name, program.types.show(w.type));
   for (const Function& fn : program.functions) text += print(program, fn);
   return text;
 }

@@ -12,16 +12,16 @@ struct Verifier {
   const Program& program;
   const Function& fn;
   const char* stage;
-  TypeTable types;                 // a copy: infer may intern; a type that is not in the program's table is a fault
+  TypeTable& types;  // a copy of the program's: infer may intern; what is new to the program is a fault
   std::vector<char> in_scope = {};
-  std::vector<char> placed = {};   // held by a region
+  std::vector<char> placed = {};  // held by a region
   Value at = kNone;
 
   [[noreturn]] void fail(const std::string& rule) const {
-    throw Error(ErrorKind::Internal,
-                at == kNone ? fmt::format("after {}: fn {}: {}", stage, fn.name, rule)
-                            : fmt::format("after {}: fn {}, %{} ({}): {}", stage, fn.name, at,
-                                          name(fn.ops[static_cast<size_t>(at)].code), rule));
+    throw Error(ErrorKind::Internal, at == kNone
+                                         ? fmt::format("after {}: fn {}: {}", stage, fn.name, rule)
+                                         : fmt::format("after {}: fn {}, %{} ({}): {}", stage, fn.name, at,
+                                                       name(fn.ops[static_cast<size_t>(at)].code), rule));
   }
   void require(bool holds, const char* rule) const {
     if (!holds) fail(rule);
@@ -34,7 +34,8 @@ struct Verifier {
   }
 
   void place(Value v) {
-    if (v < 0 || static_cast<size_t>(v) >= fn.ops.size()) fail(fmt::format("a region holds %{}, which does not exist", v));
+    if (v < 0 || static_cast<size_t>(v) >= fn.ops.size())
+      fail(fmt::format("a region holds %{}, which does not exist", v));
     at = v;
     if (placed[static_cast<size_t>(v)]) fail("is held by two regions");
     placed[static_cast<size_t>(v)] = 1;
@@ -62,7 +63,8 @@ struct Verifier {
       define(v);
     }
     at = outer;
-    if (r.result < 0 || static_cast<size_t>(r.result) >= fn.ops.size() || !in_scope[static_cast<size_t>(r.result)])
+    if (r.result < 0 || static_cast<size_t>(r.result) >= fn.ops.size() ||
+        !in_scope[static_cast<size_t>(r.result)])
       fail(fmt::format("a region yields %{}, which is not defined there", r.result));
     for (const Value v : defined) in_scope[static_cast<size_t>(v)] = 0;
     return op(r.result).type;
@@ -72,7 +74,8 @@ struct Verifier {
     const Value here = at;
     const TypeId type = region(r);
     at = here;
-    for (size_t k = 0; k < params.size(); ++k) require(op(r.params[k]).type == params[k], "a region's parameter has the wrong type");
+    for (size_t k = 0; k < params.size(); ++k)
+      require(op(r.params[k]).type == params[k], "a region's parameter has the wrong type");
     require(type == result, rule);
   }
 
@@ -87,7 +90,8 @@ struct Verifier {
       case Opcode::Match:
         require(args.size() == 1 && is(args[0], TypeKind::Adt), "needs one value of an algebraic type");
         shape(1, adt(args[0]).constructors.size());
-        for (size_t k = 0; k < o.regions.size(); ++k) region(o.regions[k], adt(args[0]).constructors[k].fields, o.type, yields);
+        for (size_t k = 0; k < o.regions.size(); ++k)
+          region(o.regions[k], adt(args[0]).constructors[k].fields, o.type, yields);
         break;
       case Opcode::MatchList:
         shape(1, 2);
@@ -111,7 +115,8 @@ struct Verifier {
         list();
         const bool scan = o.code == Opcode::Scan;
         require(!scan || is(o.type, TypeKind::List), "must have a list as its result");
-        require((scan ? types[o.type].args[0] : o.type) == args[1], "its result must have the type of its accumulator");
+        require((scan ? types[o.type].args[0] : o.type) == args[1],
+                "its result must have the type of its accumulator");
         region(o.regions[0], {args[1], types[args[0]].args[0]}, args[1], yields);
       }
     }
@@ -129,7 +134,8 @@ struct Verifier {
     switch (o.code) {
       case Opcode::Weight:
         require(o.i >= 0 && static_cast<size_t>(o.i) < program.weights.size(), "no such weight");
-        require(args.empty() && program.weights[static_cast<size_t>(o.i)].type == o.type, "its type is not the weight's");
+        require(args.empty() && program.weights[static_cast<size_t>(o.i)].type == o.type,
+                "its type is not the weight's");
         break;
       case Opcode::Call: {
         require(o.i >= 0 && static_cast<size_t>(o.i) < program.functions.size(), "no such function");
@@ -137,7 +143,8 @@ struct Verifier {
         require(callee.result == o.type, "its type is not the function's result");
         require(callee.body.params.size() == args.size(), "has the wrong number of arguments");
         for (size_t k = 0; k < args.size(); ++k)
-          require(callee.ops[static_cast<size_t>(callee.body.params[k])].type == args[k], "an argument has the wrong type");
+          require(callee.ops[static_cast<size_t>(callee.body.params[k])].type == args[k],
+                  "an argument has the wrong type");
         break;
       }
       case Opcode::Emit:
@@ -149,23 +156,30 @@ struct Verifier {
         require(o.args.size() == 1 && op(o.args[0]).code == Opcode::Emit, "needs an emit");
         require(is(o.type, TypeKind::Tensor), "must be a tensor");
         break;
-      case Opcode::Constant:
-        require(args.empty() && is(o.type, TypeKind::Tensor), "must be a tensor");
-        break;
+      case Opcode::Constant: require(args.empty() && is(o.type, TypeKind::Tensor), "must be a tensor"); break;
       default: {
         const Inferred found = infer(types, o, args);
         if (found.type < 0) fail(found.problem);
-        if (found.type != o.type) fail(fmt::format("its type is {}, its arguments say {}", types.show(o.type), types.show(found.type)));
+        if (found.type != o.type)
+          fail(fmt::format("its type is {}, its arguments say {}", types.show(o.type),
+                           types.show(found.type)));
       }
     }
+  }
+
+  void signature() {
+    known(fn.result);
+    for (const Value v : fn.body.params)
+      if (v < 0 || static_cast<size_t>(v) >= fn.ops.size())
+        fail(fmt::format("its parameter %{} does not exist", v));
   }
 
   void function() {
     in_scope.assign(fn.ops.size(), 0);
     placed.assign(fn.ops.size(), 0);
-    known(fn.result);
     const TypeId result = region(fn.body);
-    if (result != fn.result) fail(fmt::format("yields {}, not {}", types.show(result), types.show(fn.result)));
+    if (result != fn.result)
+      fail(fmt::format("yields {}, not {}", types.show(result), types.show(fn.result)));
   }
 };
 
@@ -174,7 +188,10 @@ struct Verifier {
 void verify(const Program& program, const char* stage) {
   if (program.main < 0 || static_cast<size_t>(program.main) >= program.functions.size())
     throw Error(ErrorKind::Internal, fmt::format("after {}: the program has no main", stage));
-  for (const Function& fn : program.functions) Verifier{program, fn, stage, program.types}.function();
+  TypeTable types = program.types;
+  for (const Function& fn : program.functions)
+    Verifier{program, fn, stage, types}.signature();  // calls rely on them
+  for (const Function& fn : program.functions) Verifier{program, fn, stage, types}.function();
 }
 
 }  // namespace rondo::ir

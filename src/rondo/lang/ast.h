@@ -1,5 +1,5 @@
-// A program as its author wrote it: names unresolved, types unknown. Made by the parser, read by the checker.
-// Every node knows its place in the source.
+// A program as its author wrote it: names unresolved, types unknown. Made by
+// the parser, read by the checker. Every node knows its place in the source.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,17 +19,17 @@ struct TypeExpr {
   enum class Kind { Int, Bool, Tensor, Tuple, List, Named, Dim };
   Kind kind = Kind::Int;
   Loc loc;
-  std::string name;             // Named; it may turn out to be a dimension where a generic type takes one
-  std::vector<ExprPtr> dims;    // Tensor: extents; Dim: one expression
-  std::vector<TypeExpr> args;   // Tuple, List: elements; Named: arguments
+  std::string name;            // Named; it may turn out to be a dimension where a generic type takes one
+  std::vector<ExprPtr> dims;   // Tensor: extents; Dim: one expression
+  std::vector<TypeExpr> args;  // Tuple, List: elements; Named: arguments
 };
 
 struct Pattern {
   enum class Kind { Wild, Name, Tuple, Constructor, EmptyList, Cons };
   Kind kind = Kind::Wild;
   Loc loc;
-  std::string name;             // Name, Constructor
-  std::vector<Pattern> parts;   // Tuple, Constructor; Cons: first, rest
+  std::string name;            // Name, Constructor
+  std::vector<Pattern> parts;  // Tuple, Constructor; Cons: first, rest
 };
 
 enum class Operator { Or, And, Lt, Le, Gt, Ge, Eq, Ne, Add, Sub, Mul, Div, Mod, MatMul, Neg, Not };
@@ -50,21 +50,37 @@ struct Arm {
 };
 
 struct Expr {
-  enum class Kind { Int, Float, Bool, Name, Call, Field, Index, Unary, Binary, Tuple, List, Block, If, Match, Lambda };
+  enum class Kind {
+    Int,
+    Float,
+    Bool,
+    Name,
+    Call,
+    Field,
+    Index,
+    Unary,
+    Binary,
+    Tuple,
+    List,
+    Block,
+    If,
+    Match,
+    Lambda
+  };
   Kind kind = Kind::Int;
   Loc loc;
-  int depth = 1;                        // of the tree below; bounds every recursion over it
-  int64_t integer = 0;                  // Int, Bool
-  double real = 0;                      // Float
-  std::string name;                     // Name, Call (the function), Field
-  Operator op = Operator::Add;          // Unary, Binary
-  std::vector<ExprPtr> parts;           // operands, arguments, elements; If: condition, then, else; Match: scrutinee;
-                                        // Block: its result; Lambda: its body
-  std::vector<std::string> arg_names;   // Call: "" or the name in `axis=1`; as long as parts
-  std::vector<Subscript> subscripts;    // Index
-  std::vector<Let> lets;                // Block
-  std::vector<Arm> arms;                // Match
-  std::vector<Pattern> params;          // Lambda
+  int depth = 1;                // of the tree below; bounds every recursion over it
+  int64_t integer = 0;          // Int, Bool
+  double real = 0;              // Float
+  std::string name;             // Name, Call (the function), Field
+  Operator op = Operator::Add;  // Unary, Binary
+  std::vector<ExprPtr> parts;   // operands, arguments, elements; If: condition, then, else; Match: scrutinee;
+                                // Block: its result; Lambda: its body
+  std::vector<std::string> arg_names;  // Call: "" or the name in `axis=1`; as long as parts
+  std::vector<Subscript> subscripts;   // Index
+  std::vector<Let> lets;               // Block
+  std::vector<Arm> arms;               // Match
+  std::vector<Pattern> params;         // Lambda
 };
 
 struct Generic {
@@ -97,7 +113,7 @@ struct FnDecl {
   std::string name;
   Loc loc;
   std::vector<Generic> generics;
-  std::vector<Pattern> params;       // Name or Wild
+  std::vector<Pattern> params;  // Name or Wild
   std::vector<TypeExpr> param_types;
   TypeExpr result;
   ExprPtr body;

@@ -1,4 +1,5 @@
-// The functions of the language. Each one checks its arguments and makes operations; docs/language.md lists them.
+// The functions of the language. Each one checks its arguments
+// and makes operations; docs/language.md lists them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,32 +15,45 @@ constexpr size_t kAny = SIZE_MAX;
 
 const std::map<std::string, Opcode>& Checker::unary_builtins() {
   static const std::map<std::string, Opcode> table = {
-      {"exp", Opcode::Exp},   {"log", Opcode::Log},   {"sqrt", Opcode::Sqrt}, {"abs", Opcode::Abs}, {"sigmoid", Opcode::Sigmoid},
-      {"tanh", Opcode::Tanh}, {"relu", Opcode::Relu}, {"gelu", Opcode::Gelu}, {"erf", Opcode::Erf}, {"sin", Opcode::Sin},
-      {"cos", Opcode::Cos},   {"floor", Opcode::Floor}};
+      {"exp", Opcode::Exp},         {"log", Opcode::Log},   {"sqrt", Opcode::Sqrt}, {"abs", Opcode::Abs},
+      {"sigmoid", Opcode::Sigmoid}, {"tanh", Opcode::Tanh}, {"relu", Opcode::Relu}, {"gelu", Opcode::Gelu},
+      {"erf", Opcode::Erf},         {"sin", Opcode::Sin},   {"cos", Opcode::Cos},   {"floor", Opcode::Floor}};
   return table;
 }
 
 const std::map<std::string, Opcode>& Checker::binary_builtins() {
-  static const std::map<std::string, Opcode> table = {{"maximum", Opcode::Max}, {"minimum", Opcode::Min}, {"pow", Opcode::Pow}};
+  static const std::map<std::string, Opcode> table = {
+      {"maximum", Opcode::Max}, {"minimum", Opcode::Min}, {"pow", Opcode::Pow}};
   return table;
 }
 
 const std::map<std::string, Checker::Builtin>& Checker::builtins() {
-  static const std::map<std::string, Builtin> table = {
-      {"sum", &Checker::sum},           {"mean", &Checker::mean},
-      {"max", &Checker::max},    {"min", &Checker::min},
-      {"softmax", &Checker::softmax},   {"log_softmax", &Checker::log_softmax},
-      {"concat", &Checker::concat},     {"stack", &Checker::stack},
-      {"transpose", &Checker::transpose}, {"reshape", &Checker::reshape},
-      {"zeros", &Checker::zeros},       {"ones", &Checker::ones},
-      {"full", &Checker::full},         {"broadcast_to", &Checker::broadcast_to},
-      {"float", &Checker::to_float},    {"len", &Checker::len},
-      {"range", &Checker::range},       {"cons", &Checker::cons},
-      {"append", &Checker::append},     {"reverse", &Checker::reverse},
-      {"zip", &Checker::zip},           {"map", &Checker::map},
-      {"fold", &Checker::fold_list},    {"scan", &Checker::scan},
-      {"concurrent", &Checker::concurrent}, {"phase", &Checker::phase}};
+  static const std::map<std::string, Builtin> table = {{"sum", &Checker::sum},
+                                                       {"mean", &Checker::mean},
+                                                       {"max", &Checker::max},
+                                                       {"min", &Checker::min},
+                                                       {"softmax", &Checker::softmax},
+                                                       {"log_softmax", &Checker::log_softmax},
+                                                       {"concat", &Checker::concat},
+                                                       {"stack", &Checker::stack},
+                                                       {"transpose", &Checker::transpose},
+                                                       {"reshape", &Checker::reshape},
+                                                       {"zeros", &Checker::zeros},
+                                                       {"ones", &Checker::ones},
+                                                       {"full", &Checker::full},
+                                                       {"broadcast_to", &Checker::broadcast_to},
+                                                       {"float", &Checker::to_float},
+                                                       {"len", &Checker::len},
+                                                       {"range", &Checker::range},
+                                                       {"cons", &Checker::cons},
+                                                       {"append", &Checker::append},
+                                                       {"reverse", &Checker::reverse},
+                                                       {"zip", &Checker::zip},
+                                                       {"map", &Checker::map},
+                                                       {"fold", &Checker::fold_list},
+                                                       {"scan", &Checker::scan},
+                                                       {"concurrent", &Checker::concurrent},
+                                                       {"phase", &Checker::phase}};
   return table;
 }
 
@@ -48,8 +62,8 @@ bool Checker::is_builtin(const std::string& name) {
 }
 
 Value Checker::call_builtin(const Expr& e, const Expect& want) {
-  const bool has_axis = e.name == "sum" || e.name == "mean" || e.name == "max" || e.name == "min" || e.name == "softmax" ||
-                        e.name == "log_softmax" || e.name == "concat";
+  const bool has_axis = e.name == "sum" || e.name == "mean" || e.name == "max" || e.name == "min" ||
+                        e.name == "softmax" || e.name == "log_softmax" || e.name == "concat";
   allow_named(e, has_axis ? "axis" : "");
   if (const auto unary = unary_builtins().find(e.name); unary != unary_builtins().end()) {
     arity(e, 1, 1);
@@ -80,8 +94,10 @@ void Checker::allow_named(const Expr& e, const char* name) const {
   for (size_t k = 0; k < e.parts.size(); ++k) {
     if (e.arg_names[k].empty()) continue;
     if (e.arg_names[k] != name)
-      fail(e.parts[k]->loc, fmt::format("{} has no argument named {}{}", e.name, e.arg_names[k], *name ? fmt::format("; it has {}", name) : ""));
-    if (k + 1 != e.parts.size()) fail(e.parts[k]->loc, fmt::format("{}= must be the last argument of {}", name, e.name));
+      fail(e.parts[k]->loc, fmt::format("{} has no argument named {}{}", e.name, e.arg_names[k],
+                                        *name ? fmt::format("; it has {}", name) : ""));
+    if (k + 1 != e.parts.size())
+      fail(e.parts[k]->loc, fmt::format("{}= must be the last argument of {}", name, e.name));
   }
 }
 
@@ -89,14 +105,16 @@ void Checker::allow_named(const Expr& e, const char* name) const {
 void Checker::arity(const Expr& e, size_t least, size_t most) const {
   const size_t count = positional(e);
   if (count >= least && count <= most) return;
-  const std::string range = least == most ? std::to_string(least)
-                            : most == kAny ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most);
+  const std::string range = least == most  ? std::to_string(least)
+                            : most == kAny ? fmt::format("{} or more", least)
+                                           : fmt::format("{} to {}", least, most);
   fail(e.loc, fmt::format("{} takes {} argument(s), got {}", e.name, range, count));
 }
 
 Value Checker::tensor_argument(const Expr& call, size_t k) {
   const Expr& e = *call.parts[k];
-  if (const auto number = constant(e, bindings_)) return emit_fill(program_.types.tensor({}), number->as_double(), e.loc);
+  if (const auto number = constant(e, bindings_))
+    return emit_fill(program_.types.tensor({}), number->as_double(), e.loc);
   const Value v = expr(e);
   if (type(v).kind != TypeKind::Tensor)
     fail(e.loc, fmt::format("argument {} of {}: expected a tensor, got {}{}", k + 1, call.name, show(v),
@@ -111,23 +129,27 @@ Value Checker::int_argument(const Expr& call, size_t k) {
 Value Checker::list_argument(const Expr& call, size_t k, const Expect& want) {
   const Value v = expr(*call.parts[k], want);
   if (type(v).kind != TypeKind::List)
-    fail(call.parts[k]->loc, fmt::format("argument {} of {}: expected a list, got {}", k + 1, call.name, show(v)));
+    fail(call.parts[k]->loc,
+         fmt::format("argument {} of {}: expected a list, got {}", k + 1, call.name, show(v)));
   return v;
 }
 
 // NumPy: a negative axis counts from the last one.
 int64_t Checker::axis(const Expr& call, const Expr& e, size_t rank) const {
   const int64_t k = constant_int(e, bindings_, "an axis"), n = static_cast<int64_t>(rank);
-  if (k < -n || k >= n) fail(e.loc, fmt::format("{}: axis {} is out of range for a tensor with {} axes", call.name, k, n));
+  if (k < -n || k >= n)
+    fail(e.loc, fmt::format("{}: axis {} is out of range for a tensor with {} axes", call.name, k, n));
   return k < 0 ? k + n : k;
 }
 
-// The numbers from argument `from` on, either as arguments of their own or as one list: reshape(x, 2, 3), reshape(x, [2, 3]).
+// The numbers from argument `from` on, either as arguments of
+// their own or as one list: reshape(x, 2, 3), reshape(x, [2, 3]).
 std::vector<int64_t> Checker::numbers(const Expr& call, size_t from, const char* what) const {
   std::vector<int64_t> result;
   const bool list = call.parts.size() == from + 1 && call.parts[from]->kind == Expr::Kind::List;
   const std::vector<ExprPtr>& parts = list ? call.parts[from]->parts : call.parts;
-  for (size_t k = list ? 0 : from; k < parts.size(); ++k) result.push_back(constant_int(*parts[k], bindings_, what));
+  for (size_t k = list ? 0 : from; k < parts.size(); ++k)
+    result.push_back(constant_int(*parts[k], bindings_, what));
   return result;
 }
 
@@ -144,7 +166,8 @@ Value Checker::reduce(const Expr& e, Opcode code, Value v) {
   const Expr* at = axis_argument(e);
   if (at) return emit(code, {v}, e.loc, axis(e, *at, type(v).dims.size()));
   if (type(v).dims.empty()) return v;
-  if (type(v).dims.size() > 1) v = reshaped(v, {program_.types.numel(type_of(v))}, e.loc);  // over all elements
+  if (type(v).dims.size() > 1)
+    v = reshaped(v, {program_.types.numel(type_of(v))}, e.loc);  // over all elements
   return emit(code, {v}, e.loc, 0);
 }
 
@@ -157,7 +180,8 @@ Value Checker::mean(const Expr& e, const Expect&) {
   return reduce(e, Opcode::ReduceMean, tensor_argument(e, 0));
 }
 
-// max(i, j) of two ints; max(x) and max(x, axis) of a tensor. The minimum of a tensor is that of its negation.
+// max(i, j) of two ints; max(x) and max(x, axis) of a
+// tensor. The minimum of a tensor is that of its negation.
 Value Checker::extreme(const Expr& e, bool largest) {
   const Expr* second = axis_argument(e);
   const Value a = expr(*e.parts[0]);
@@ -166,8 +190,9 @@ Value Checker::extreme(const Expr& e, bool largest) {
   if (type(a).kind != TypeKind::Tensor)
     fail(e.loc, fmt::format("{0} takes two ints, or a tensor and an axis; got {1}", e.name, show(a)));
   if (second && !constant(*second, bindings_))
-    fail(e.loc, fmt::format("{0}(x, axis) reduces a tensor along an axis that is known while compiling; {1}(x, y) compares two", e.name,
-                            largest ? "maximum" : "minimum"));
+    fail(e.loc, fmt::format("{0}(x, axis) reduces a tensor along an axis that is known while compiling; "
+                            "{1}(x, y) compares two",
+                            e.name, largest ? "maximum" : "minimum"));
   if (largest) return reduce(e, Opcode::ReduceMax, a);
   return emit(Opcode::Neg, {reduce(e, Opcode::ReduceMax, emit(Opcode::Neg, {a}, e.loc))}, e.loc);
 }
@@ -234,7 +259,9 @@ Value Checker::reshape(const Expr& e, const Expect&) {
     int64_t others = 1;
     for (const int64_t d : dims) {
       const bool fits = d == -1 || (d >= 1 && others <= program_.types.numel(type_of(v)) / d);
-      if (!fits) fail(e.loc, fmt::format("cannot reshape {}: {} does not divide its {} elements", show(v), d, program_.types.numel(type_of(v))));
+      if (!fits)
+        fail(e.loc, fmt::format("cannot reshape {}: {} does not divide its {} elements", show(v), d,
+                                program_.types.numel(type_of(v))));
       others *= d == -1 ? 1 : d;
     }
     *open = program_.types.numel(type_of(v)) / others;
@@ -242,8 +269,12 @@ Value Checker::reshape(const Expr& e, const Expect&) {
   return reshaped(v, dims, e.loc);
 }
 
-Value Checker::zeros(const Expr& e, const Expect&) { return emit_fill(tensor_type(numbers(e, 0, "an extent"), e.loc), 0, e.loc); }
-Value Checker::ones(const Expr& e, const Expect&) { return emit_fill(tensor_type(numbers(e, 0, "an extent"), e.loc), 1, e.loc); }
+Value Checker::zeros(const Expr& e, const Expect&) {
+  return emit_fill(tensor_type(numbers(e, 0, "an extent"), e.loc), 0, e.loc);
+}
+Value Checker::ones(const Expr& e, const Expect&) {
+  return emit_fill(tensor_type(numbers(e, 0, "an extent"), e.loc), 1, e.loc);
+}
 
 Value Checker::full(const Expr& e, const Expect&) {
   arity(e, 1, kAny);
@@ -289,7 +320,8 @@ Value Checker::cons(const Expr& e, const Expect& want) {
   arity(e, 2, 2);
   Expect list = want;
   Expect element;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List) element = {program_.types[want.type].args[0], want.role};
+  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List)
+    element = {program_.types[want.type].args[0], want.role};
   if (list.type < 0 && needs_type(*e.parts[0])) {  // cons(None, xs)
     list.type = type_of(list_argument(e, 1));
     element = {program_.types[list.type].args[0], "argument 1 of cons"};
@@ -304,7 +336,8 @@ Value Checker::append(const Expr& e, const Expect& want) {
   Value values[2] = {ir::kNone, ir::kNone};
   const size_t first = needs_type(*e.parts[0]) ? 1 : 0;
   values[first] = list_argument(e, first, want);
-  values[1 - first] = list_argument(e, 1 - first, {type_of(values[first]), fmt::format("argument {} of append", 2 - first)});
+  values[1 - first] =
+      list_argument(e, 1 - first, {type_of(values[first]), fmt::format("argument {} of append", 2 - first)});
   return emit(Opcode::Append, {values[0], values[1]}, e.loc);
 }
 
@@ -341,9 +374,12 @@ ir::Region Checker::apply(const Expr& call, size_t k, const std::vector<TypeId>&
       return expr(through, want);
     });
   }
-  if (e.kind != Expr::Kind::Lambda) fail(e.loc, fmt::format("argument {} of {}: expected a function, |x| .. or the name of one", k + 1, call.name));
+  if (e.kind != Expr::Kind::Lambda)
+    fail(e.loc,
+         fmt::format("argument {} of {}: expected a function, |x| .. or the name of one", k + 1, call.name));
   if (e.params.size() != params.size())
-    fail(e.loc, fmt::format("{} calls its function with {} argument(s), this one takes {}{}", call.name, params.size(), e.params.size(),
+    fail(e.loc, fmt::format("{} calls its function with {} argument(s), this one takes {}{}", call.name,
+                            params.size(), e.params.size(),
                             e.params.size() > params.size() ? "; a tuple is taken apart with |(a, b)|" : ""));
   std::vector<std::string> names;
   for (const Pattern& p : e.params) check_pattern_names(p, &names);
@@ -357,7 +393,8 @@ Value Checker::map(const Expr& e, const Expect& want) {
   arity(e, 2, 2);
   const Value list = list_argument(e, 0);
   Expect element;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List) element = {program_.types[want.type].args[0], want.role};
+  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List)
+    element = {program_.types[want.type].args[0], want.role};
   ir::Op op;
   op.code = Opcode::Map;
   op.args = {list};
@@ -376,7 +413,9 @@ Value Checker::accumulate(const Expr& e, Opcode code, const Expect& init) {
   op.code = code;
   op.args = {list, start};
   op.loc = e.loc;
-  op.regions.push_back(apply(e, 2, {acc, type(list).args[0]}, {acc, fmt::format("the function of {} must keep the type of its start", e.name)}));
+  op.regions.push_back(
+      apply(e, 2, {acc, type(list).args[0]},
+            {acc, fmt::format("the function of {} must keep the type of its start", e.name)}));
   op.type = code == Opcode::Scan ? program_.types.list(acc) : acc;
   return emit_control(std::move(op));
 }
@@ -393,10 +432,12 @@ Value Checker::scan(const Expr& e, const Expect& want) {
 Value Checker::concurrent(const Expr& e, const Expect& want) {
   arity(e, 2, kAny);
   std::vector<TypeId> wanted;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple) wanted = program_.types[want.type].args;
+  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
+    wanted = program_.types[want.type].args;
   std::vector<Value> values;
   for (size_t k = 0; k < e.parts.size(); ++k)
-    values.push_back(expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
+    values.push_back(
+        expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
   return emit(Opcode::Concurrent, values, e.loc);
 }
 

@@ -8,7 +8,8 @@
 namespace rondo::lang {
 namespace {
 
-// `kinds` says which parameters are types and which dimensions; as the parameters of a new use none of them is bound.
+// `kinds` says which parameters are types and which dimensions;
+// as the parameters of a new use none of them is bound.
 Bindings unbound(Bindings kinds) {
   for (Binding& b : kinds) b.bound = false;
   return kinds;
@@ -17,12 +18,14 @@ Bindings unbound(Bindings kinds) {
 }  // namespace
 
 bool Checker::leaves_open(const Expr& call, const Bindings& kinds, const std::vector<TypeExpr>& types) const {
+  std::vector<bool> needs;  // asked once an argument: what it says takes a walk over all of it
+  for (const ExprPtr& part : call.parts) needs.push_back(!kinds.empty() && needs_type(*part));
   for (size_t g = 0; g < kinds.size(); ++g) {
     Bindings one = kinds;  // all bound but this one
     one[g].bound = false;
     bool told = false;
     for (size_t k = 0; k < types.size() && k < call.parts.size(); ++k)
-      told |= !is_known(types[k], one) && !needs_type(*call.parts[k]);
+      told |= !needs[k] && !is_known(types[k], one);
     if (!told) return true;
   }
   return false;
@@ -35,13 +38,16 @@ bool Checker::needs_type(const Expr& e) const {
     case Expr::Kind::Tuple: return std::any_of(e.parts.begin(), e.parts.end(), needs);
     case Expr::Kind::Block: return needs_type(*e.parts[0]);
     case Expr::Kind::If: return needs_type(*e.parts[1]) && needs_type(*e.parts[2]);
-    case Expr::Kind::Match: return std::all_of(e.arms.begin(), e.arms.end(), [&](const Arm& arm) { return needs_type(*arm.value); });
+    case Expr::Kind::Match:
+      return std::all_of(e.arms.begin(), e.arms.end(),
+                         [&](const Arm& arm) { return needs_type(*arm.value); });
     case Expr::Kind::Name:
     case Expr::Kind::Call: {
       if (e.kind == Expr::Kind::Name && local(e.name)) return false;
       if (const auto c = constructors_.find(e.name); c != constructors_.end()) {
         const auto decl = static_cast<size_t>(c->second.type);
-        return leaves_open(e, type_kinds_[decl], module_.types[decl].constructors[static_cast<size_t>(c->second.index)].fields);
+        return leaves_open(e, type_kinds_[decl],
+                           module_.types[decl].constructors[static_cast<size_t>(c->second.index)].fields);
       }
       const auto f = functions_.find(e.name);
       if (f == functions_.end() || e.kind == Expr::Kind::Name) return false;
@@ -80,7 +86,8 @@ std::vector<Value> Checker::arguments(const Expr& e, const std::vector<TypeExpr>
       unify(types[k], type_of(values[k]), bindings);
     }
   };
-  // First the arguments that speak for themselves; then what the result is asked to be; then those that need help.
+  // First the arguments that speak for themselves; then what
+  // the result is asked to be; then those that need help.
   std::vector<size_t> later;
   for (size_t k = 0; k < types.size(); ++k) {
     if (!is_known(types[k], *bindings) && needs_type(*e.parts[k])) {
@@ -92,13 +99,15 @@ std::vector<Value> Checker::arguments(const Expr& e, const std::vector<TypeExpr>
   bind_from_result();
   for (const size_t k : later) check(k);
   require_bound(e.name, *bindings, e.loc);
-  for (size_t k = 0; k < types.size(); ++k) convert(values[k], *e.parts[k], {resolve(types[k], *bindings), role(k)});
+  for (size_t k = 0; k < types.size(); ++k)
+    convert(values[k], *e.parts[k], {resolve(types[k], *bindings), role(k)});
   return values;
 }
 
 Value Checker::call_function(const Expr& e, const FnDecl& decl, const Expect& want) {
   if (e.parts.size() != decl.params.size())
-    fail(e.loc, fmt::format("{} takes {} argument(s), got {}", decl.name, decl.params.size(), e.parts.size()));
+    fail(e.loc,
+         fmt::format("{} takes {} argument(s), got {}", decl.name, decl.params.size(), e.parts.size()));
   Bindings bindings = unbound(function_kinds_[static_cast<size_t>(&decl - module_.functions.data())]);
   ir::Op op;
   op.code = Opcode::Call;

@@ -10,14 +10,15 @@
 namespace rondo::lang {
 namespace {
 
-constexpr size_t kMaxOperations = 200'000;  // of one function; wildcard arms are checked once for each constructor they cover
+constexpr size_t kMaxOperations =
+    200'000;  // of one function; wildcard arms are checked once for each constructor they cover
 
 // Where the value of an expression comes from: the end of a block.
 const Expr& tail(const Expr& e) { return e.kind == Expr::Kind::Block ? tail(*e.parts[0]) : e; }
 
 bool can_fault(Opcode code) {
-  return code == Opcode::Call || code == Opcode::ListGet || code == Opcode::IDiv || code == Opcode::IMod || code == Opcode::Row ||
-         ir::has_regions(code);
+  return code == Opcode::Call || code == Opcode::ListGet || code == Opcode::IDiv || code == Opcode::IMod ||
+         code == Opcode::Row || ir::has_regions(code);
 }
 
 struct Arithmetic {
@@ -42,7 +43,8 @@ Checker::Checker(ir::Program program, const Module& module, const Overrides& ove
 }
 
 ir::Program Checker::run() {
-  for (size_t k = 0; k < instances_.size(); ++k) function(static_cast<int>(k));  // instances_ grows on the way
+  for (size_t k = 0; k < instances_.size(); ++k)
+    function(static_cast<int>(k));  // instances_ grows on the way
   return std::move(program_);
 }
 
@@ -70,7 +72,8 @@ void Checker::function(int index) {
 // ---------------------------------------------------------------- making operations
 
 Value Checker::add(ir::Op op) {
-  if (fn_.ops.size() >= kMaxOperations) fail(op.loc, fmt::format("fn {} is too large: more than {} operations", fn_.name, kMaxOperations));
+  if (fn_.ops.size() >= kMaxOperations)
+    fail(op.loc, fmt::format("fn {} is too large: more than {} operations", fn_.name, kMaxOperations));
   const Value v = fn_.add(std::move(op));
   body_->push_back(v);
   return v;
@@ -172,13 +175,15 @@ std::vector<std::string> Checker::value_names() const {
 
 Value Checker::convert(Value v, const Expr& e, const Expect& want) {
   if (want.type < 0 || type_of(v) == want.type) return v;
-  fail(tail(e).loc, fmt::format("{}{}expected {}, got {}", want.role, want.role.empty() ? "" : ": ", program_.types.show(want.type), show(v)));
+  fail(tail(e).loc, fmt::format("{}{}expected {}, got {}", want.role, want.role.empty() ? "" : ": ",
+                                program_.types.show(want.type), show(v)));
 }
 
 Value Checker::expr(const Expr& e, const Expect& want) {
   if (const auto number = constant(e, bindings_)) {
     const TypeId scalar = program_.types.tensor({});
-    if (number->is_float || want.type == scalar) return convert(emit_fill(scalar, number->as_double(), e.loc), e, want);
+    if (number->is_float || want.type == scalar)
+      return convert(emit_fill(scalar, number->as_double(), e.loc), e, want);
     return convert(emit_int(number->integer, e.loc), e, want);
   }
   switch (e.kind) {
@@ -219,9 +224,11 @@ Value Checker::name(const Expr& e, const Expect& want) {
 }
 
 Value Checker::unary(const Expr& e) {
-  if (e.op == Operator::Not) return emit(Opcode::Not, {expr(*e.parts[0], {program_.types.boolean(), "!"})}, e.loc);
+  if (e.op == Operator::Not)
+    return emit(Opcode::Not, {expr(*e.parts[0], {program_.types.boolean(), "!"})}, e.loc);
   const Value v = expr(*e.parts[0]);
-  if (type(v).kind != TypeKind::Int && type(v).kind != TypeKind::Tensor) fail(e.loc, fmt::format("cannot negate {}", show(v)));
+  if (type(v).kind != TypeKind::Int && type(v).kind != TypeKind::Tensor)
+    fail(e.loc, fmt::format("cannot negate {}", show(v)));
   return emit(type(v).kind == TypeKind::Int ? Opcode::INeg : Opcode::Neg, {v}, e.loc);
 }
 
@@ -243,25 +250,31 @@ Value Checker::arithmetic(const Expr& e) {
   for (size_t k = 0; k < 2; ++k)  // a number beside a tensor is a scalar tensor
     if (numbers[k]) {
       const Loc loc = e.parts[k]->loc;
-      values[k] = tensor ? emit_fill(program_.types.tensor({}), numbers[k]->as_double(), loc) : emit_int(numbers[k]->integer, loc);
+      values[k] = tensor ? emit_fill(program_.types.tensor({}), numbers[k]->as_double(), loc)
+                         : emit_int(numbers[k]->integer, loc);
     }
   const Value a = values[0], b = values[1];
   if (e.op == Operator::MatMul) return emit(Opcode::MatMul, {a, b}, e.loc);
   const Arithmetic& rule = kArithmetic[static_cast<size_t>(e.op) - static_cast<size_t>(Operator::Add)];
   const TypeKind x = type(a).kind, y = type(b).kind;
   if (x == TypeKind::Int && y == TypeKind::Int) return emit(rule.integer, {a, b}, e.loc);
-  const bool numeric = (x == TypeKind::Int || x == TypeKind::Tensor) && (y == TypeKind::Int || y == TypeKind::Tensor);
+  const bool numeric =
+      (x == TypeKind::Int || x == TypeKind::Tensor) && (y == TypeKind::Int || y == TypeKind::Tensor);
   if (e.op == Operator::Mod || !numeric || x != y)
-    fail(e.loc, fmt::format("cannot {} {} and {}{}", rule.verb, show(a), show(b),
-                            numeric && x != y && e.op != Operator::Mod ? "; float(i) makes a tensor of an int" : ""));
+    fail(e.loc, fmt::format(
+                    "cannot {} {} and {}{}", rule.verb, show(a), show(b),
+                    numeric && x != y && e.op != Operator::Mod ? "; float(i) makes a tensor of an int" : ""));
   return emit(rule.tensor, {a, b}, e.loc);
 }
 
 Value Checker::compare(const Expr& e) {
   const Value a = expr(*e.parts[0]), b = expr(*e.parts[1]);
   if (type(a).kind == TypeKind::Tensor || type(b).kind == TypeKind::Tensor)
-    fail(e.loc, fmt::format("cannot compare {} with {}: control flow depends on structure and ints, not on tensors", show(a), show(b)));
-  if (e.op != Operator::Eq && e.op != Operator::Ne && (type(a).kind != TypeKind::Int || type(b).kind != TypeKind::Int))
+    fail(e.loc,
+         fmt::format("cannot compare {} with {}: control flow depends on structure and ints, not on tensors",
+                     show(a), show(b)));
+  if (e.op != Operator::Eq && e.op != Operator::Ne &&
+      (type(a).kind != TypeKind::Int || type(b).kind != TypeKind::Int))
     fail(e.loc, fmt::format("cannot compare {} with {}: only ints have an order", show(a), show(b)));
   switch (e.op) {
     case Operator::Lt: return emit(Opcode::ILt, {a, b}, e.loc);
@@ -272,8 +285,8 @@ Value Checker::compare(const Expr& e) {
   }
 }
 
-// The right side counts only where the left one leaves the answer open. What can fail or not end (xs[i], a call) is
-// therefore put in an if; the rest is plain data flow, in which order cannot be seen.
+// The right side counts only where the left one leaves the answer open. What can fail or not end (xs[i], a
+// call) is therefore put in an if; the rest is plain data flow, in which order cannot be seen.
 Value Checker::logical(const Expr& e) {
   const bool is_and = e.op == Operator::And;
   const Expect want{program_.types.boolean(), is_and ? "&&" : "||"};
@@ -285,7 +298,8 @@ Value Checker::logical(const Expr& e) {
     body_->insert(body_->end(), right.body.begin(), right.body.end());
     return emit(is_and ? Opcode::And : Opcode::Or, {left, right.result}, e.loc);
   }
-  ir::Region decided = region({}, e.loc, [&](const auto&) { return emit(Opcode::Bool, {}, e.loc, is_and ? 0 : 1); });
+  ir::Region decided =
+      region({}, e.loc, [&](const auto&) { return emit(Opcode::Bool, {}, e.loc, is_and ? 0 : 1); });
   ir::Op op;
   op.code = Opcode::If;
   op.type = want.type;
@@ -325,17 +339,21 @@ Value Checker::if_else(const Expr& e, const Expect& want) {
 
 Value Checker::tuple(const Expr& e, const Expect& want) {
   std::vector<TypeId> wanted;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple) wanted = program_.types[want.type].args;
+  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
+    wanted = program_.types[want.type].args;
   std::vector<Value> values;
   for (size_t k = 0; k < e.parts.size(); ++k)
-    values.push_back(expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
+    values.push_back(
+        expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
   return emit(Opcode::Tuple, std::move(values), e.loc);
 }
 
 Value Checker::list(const Expr& e, const Expect& want) {
   Expect element;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List) element = {program_.types[want.type].args[0], want.role};
-  if (element.type < 0 && e.parts.empty()) fail(e.loc, "cannot tell the type of []; give it one: let x: [int] = []");
+  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::List)
+    element = {program_.types[want.type].args[0], want.role};
+  if (element.type < 0 && e.parts.empty())
+    fail(e.loc, "cannot tell the type of []; give it one: let x: [int] = []");
   ir::Op op;
   op.code = Opcode::List;
   op.loc = e.loc;
@@ -355,7 +373,8 @@ Value Checker::field(const Expr& e) {
   if (type(v).kind != TypeKind::Adt) fail(e.loc, fmt::format("{} has no fields", show(v)));
   const Adt& adt = program_.types.adts[static_cast<size_t>(type(v).adt)];
   if (adt.constructors.size() != 1)
-    fail(e.loc, fmt::format("{} has {} constructors, so its fields are reached by match", adt.name, adt.constructors.size()));
+    fail(e.loc, fmt::format("{} has {} constructors, so its fields are reached by match", adt.name,
+                            adt.constructors.size()));
   const std::vector<std::string>& names = adt.constructors[0].field_names;
   const auto found = std::find(names.begin(), names.end(), e.name);
   if (found == names.end()) unknown(e.loc, fmt::format("field of {}:", adt.name).c_str(), e.name, names);
@@ -366,17 +385,20 @@ Value Checker::index(const Expr& e) {
   const Value v = expr(*e.parts[0]);
   if (type(v).kind == TypeKind::Tensor) return index_tensor(e, v);
   if (type(v).kind != TypeKind::List) fail(e.loc, fmt::format("cannot index {}", show(v)));
-  if (e.subscripts.size() != 1 || e.subscripts[0].is_slice) fail(e.loc, "a list takes one index and no slices");
-  return emit(Opcode::ListGet, {v, expr(*e.subscripts[0].low, {program_.types.integer(), "an index"})}, e.loc);
+  if (e.subscripts.size() != 1 || e.subscripts[0].is_slice)
+    fail(e.loc, "a list takes one index and no slices");
+  return emit(Opcode::ListGet, {v, expr(*e.subscripts[0].low, {program_.types.integer(), "an index"})},
+              e.loc);
 }
 
-// Subscripts from left to right; `axis` is where the next one applies. Numbers known while compiling count from the end
-// if negative, as in NumPy; an index of the run-time reads a row and must be in 0..n-1.
+// Subscripts from left to right; `axis` is where the next one applies. Numbers known while compiling count
+// from the end if negative, as in NumPy; an index of the run-time reads a row and must be in 0..n-1.
 Value Checker::index_tensor(const Expr& e, Value tensor) {
   size_t axis = 0;
   for (const Subscript& s : e.subscripts) {
     const std::vector<int64_t> dims = type(tensor).dims;
-    if (axis >= dims.size()) fail(s.loc, fmt::format("too many subscripts: {} has no axis left for this one", show(tensor)));
+    if (axis >= dims.size())
+      fail(s.loc, fmt::format("too many subscripts: {} has no axis left for this one", show(tensor)));
     const int64_t extent = dims[axis];
     const auto position = [&](const ExprPtr& bound, int64_t missing) {
       if (!bound) return missing;
@@ -385,7 +407,8 @@ Value Checker::index_tensor(const Expr& e, Value tensor) {
     };
     if (!s.is_slice && !constant(*s.low, bindings_)) {
       const Value row = expr(*s.low, {program_.types.integer(), "an index"});
-      if (axis > 0) fail(s.loc, "an index of the run-time works on the first axis only; transpose the tensor first");
+      if (axis > 0)
+        fail(s.loc, "an index of the run-time works on the first axis only; transpose the tensor first");
       tensor = emit(Opcode::Row, {tensor, row}, e.loc);
       continue;
     }
@@ -393,7 +416,8 @@ Value Checker::index_tensor(const Expr& e, Value tensor) {
     if (!s.is_slice && (low < 0 || low >= extent))
       fail(s.loc, fmt::format("index {} is outside of axis {} of {}", low, axis, show(tensor)));
     if (low < 0 || high > extent || low >= high)
-      fail(s.loc, fmt::format("slice {}:{} is empty or outside of axis {} of {}", low, high, axis, show(tensor)));
+      fail(s.loc,
+           fmt::format("slice {}:{} is empty or outside of axis {} of {}", low, high, axis, show(tensor)));
     std::vector<int64_t> result = dims;
     if (low != 0 || high != extent) {
       ir::Op op;

@@ -1,9 +1,9 @@
-// Gives a Module its meaning: resolves names, checks types and shapes, makes one ir::Function for each function (and for
-// each use of a generic one with other parameters). Types flow both ways: an expression may be asked for a type, which is
-// what gives `None`, `[]` and number literals theirs.
+// Gives a Module its meaning: resolves names, checks types and shapes, makes one ir::Function for each
+// function (and for each use of a generic one with other parameters). Types flow both ways: an expression may
+// be asked for a type, which is what gives `None`, `[]` and number literals theirs.
 //
-// Three sources: declare.cpp (constants, types, signatures, generic parameters), checker.cpp (expressions),
-// builtins.cpp (the functions of the language). Throws Error(Source) at the first fault.
+// One class in six sources, one a subject: constants, declare (types, signatures, generic parameters), checker
+// (expressions), call, match, builtins (the functions of the language). Throws Error(Source) at the first fault.
 #pragma once
 #include <functional>
 #include <map>
@@ -38,6 +38,15 @@ struct Binding {
   int64_t dim = 0;
 };
 using Bindings = std::vector<Binding>;
+// nullptr: no parameter has this name.
+inline const Binding* find_binding(const Bindings& bindings, const std::string& name) {
+  for (const Binding& b : bindings)
+    if (b.name == name) return &b;
+  return nullptr;
+}
+inline Binding* find_binding(Bindings* bindings, const std::string& name) {
+  return const_cast<Binding*>(find_binding(*bindings, name));
+}
 
 // What an expression is asked to be; `role` opens the message when it is something else.
 struct Expect {
@@ -69,7 +78,7 @@ class Checker {
     std::string name;
   };
 
-  // ---------------------------------------------------------------- declare.cpp
+  // ---------------------------------------------------------------- constants.cpp, declare.cpp
   void declare_constants(const Overrides& overrides);
   void declare_names();
   void find_generic_kinds();
@@ -88,7 +97,8 @@ class Checker {
   // All parameters that the type mentions are bound.
   bool is_known(const TypeExpr& type, const Bindings& bindings) const;
   bool is_known(const Expr& dim, const Bindings& bindings) const;
-  // Binds parameters by laying the written type over the actual one; what does not fit is left for the check after it.
+  // Binds parameters by laying the written type over the actual
+  // one; what does not fit is left for the check after it.
   void unify(const TypeExpr& type, TypeId actual, Bindings* bindings) const;
   void require_bound(const std::string& what, const Bindings& bindings, Loc loc) const;
   std::string show(const Bindings& bindings, const char* equals) const;
@@ -97,7 +107,7 @@ class Checker {
   Number fold(const Expr& e, Number a, Number b) const;
   int64_t constant_int(const Expr& e, const Bindings& bindings, const char* what) const;
 
-  // ---------------------------------------------------------------- checker.cpp
+  // ---------------------------------------------------------------- checker.cpp, call.cpp, match.cpp
   void function(int index);
   Value expr(const Expr& e, const Expect& want = {});
   Value convert(Value v, const Expr& e, const Expect& want);
@@ -190,7 +200,8 @@ class Checker {
   Value add(ir::Op op);
   Value parameter(TypeId type, Loc loc);
   // Runs `body` with a new current region and a scope of its own.
-  ir::Region region(const std::vector<TypeId>& params, Loc loc, const std::function<Value(const std::vector<Value>&)>& body);
+  ir::Region region(const std::vector<TypeId>& params, Loc loc,
+                    const std::function<Value(const std::vector<Value>&)>& body);
   // The branches of an if or a match: the first that needs no help decides the type of all.
   TypeId branches(const std::vector<const Expr*>& values, const Expect& want,
                   const std::function<TypeId(size_t, const Expect&)>& build);
@@ -200,7 +211,8 @@ class Checker {
   std::string show(Value v) const { return program_.types.show(type_of(v)); }
   std::optional<Value> local(const std::string& name) const;
   [[noreturn]] void fail(Loc loc, const std::string& message) const;
-  [[noreturn]] void unknown(Loc loc, const char* what, const std::string& name, const std::vector<std::string>& candidates) const;
+  [[noreturn]] void unknown(Loc loc, const char* what, const std::string& name,
+                            const std::vector<std::string>& candidates) const;
   std::vector<std::string> callable_names() const;
   std::vector<std::string> value_names() const;
 
@@ -209,11 +221,12 @@ class Checker {
   std::map<std::string, Number> constants_;
   std::map<std::string, int> types_, weights_, functions_;  // name -> number of the declaration
   std::map<std::string, ConstructorRef> constructors_;
-  std::vector<Bindings> type_kinds_, function_kinds_;       // a generic parameter: type or dimension
-  std::map<std::string, TypeId> adt_types_;                 // printed name -> type
-  std::vector<AdtInfo> adts_;                               // beside program_.types.adts
-  std::map<std::string, int> instance_of_;                  // function and its parameters -> index
-  std::vector<Instance> instances_;                         // beside program_.functions
+  std::vector<Bindings> type_kinds_, function_kinds_;  // a generic parameter: type or dimension
+  std::map<std::string, TypeId> adt_types_;            // printed name -> type
+  std::vector<AdtInfo> adts_;                          // beside program_.types.adts
+  int unfolding_ = 0;                                  // types whose fields are being resolved
+  std::map<std::string, int> instance_of_;             // function and its parameters -> index
+  std::vector<Instance> instances_;                    // beside program_.functions
 
   // The function that is being checked
   ir::Function fn_;

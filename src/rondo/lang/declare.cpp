@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "rondo/error.h"
 #include "rondo/ir/infer.h"
 #include "rondo/lang/checker.h"
 #include "rondo/lang/suggest.h"
@@ -12,135 +10,22 @@
 namespace rondo::lang {
 namespace {
 
-// Bounds on what generic code may unfold into; a program that meets one of them recurses with ever larger types.
-constexpr size_t kMaxInstances = 2000, kMaxAdts = 2000, kMaxTypeName = 400, kMaxRank = 8;
-
-const Binding* find(const Bindings& bindings, const std::string& name) {
-  for (const Binding& b : bindings)
-    if (b.name == name) return &b;
-  return nullptr;
-}
-Binding* find(Bindings* bindings, const std::string& name) {
-  return const_cast<Binding*>(find(*bindings, name));
-}
-
-const Expr* first_name(const Expr& e, const std::function<bool(const std::string&)>& known) {
-  if (e.kind == Expr::Kind::Name) return known(e.name) ? nullptr : &e;
-  for (const ExprPtr& part : e.parts)
-    if (const Expr* found = first_name(*part, known)) return found;
-  return nullptr;
-}
+// Bounds on what generic code may unfold into; a program
+// that meets one of them recurses with ever larger types.
+constexpr size_t kMaxInstances = 2000, kMaxAdts = 2000, kMaxName = 4000, kMaxRank = 8;
+constexpr int kMaxUnfolding = 100;  // types within types within types
 
 }  // namespace
 
-void Checker::fail(Loc loc, const std::string& message) const { ir::fail_at(program_, loc, message + context_); }
+void Checker::fail(Loc loc, const std::string& message) const {
+  ir::fail_at(program_, loc, message + context_);
+}
 
-void Checker::unknown(Loc loc, const char* what, const std::string& name, const std::vector<std::string>& candidates) const {
+void Checker::unknown(Loc loc, const char* what, const std::string& name,
+                      const std::vector<std::string>& candidates) const {
   const std::string hint = nearest(name, candidates);
-  fail(loc, fmt::format("unknown {} {}{}", what, name, hint.empty() ? "" : fmt::format("; did you mean {}?", hint)));
-}
-
-// ---------------------------------------------------------------- constants
-
-// The value of an expression of numbers, constants and dimensions; nothing if it has other parts.
-std::optional<Number> Checker::constant(const Expr& e, const Bindings& bindings) const {
-  switch (e.kind) {
-    case Expr::Kind::Int: return Number{false, e.integer, 0};
-    case Expr::Kind::Float: return Number{true, 0, e.real};
-    case Expr::Kind::Name: {
-      if (local(e.name)) return std::nullopt;
-      if (const Binding* b = find(bindings, e.name)) {
-        if (!b->is_dim || !b->bound) return std::nullopt;
-        return Number{false, b->dim, 0};
-      }
-      const auto found = constants_.find(e.name);
-      if (found == constants_.end()) return std::nullopt;
-      return found->second;
-    }
-    case Expr::Kind::Unary: {
-      if (e.op != Operator::Neg) return std::nullopt;
-      const auto a = constant(*e.parts[0], bindings);
-      if (!a) return std::nullopt;
-      return a->is_float ? Number{true, 0, -a->real} : fold(e, {false, 0, 0}, *a);
-    }
-    case Expr::Kind::Binary: {
-      if (e.op < Operator::Add || e.op > Operator::Mod) return std::nullopt;
-      const auto a = constant(*e.parts[0], bindings);
-      if (!a) return std::nullopt;
-      const auto b = constant(*e.parts[1], bindings);
-      if (!b || (e.op == Operator::Mod && (a->is_float || b->is_float))) return std::nullopt;
-      return fold(e, *a, *b);
-    }
-    default: return std::nullopt;
-  }
-}
-
-Number Checker::fold(const Expr& e, Number a, Number b) const {
-  const Operator op = e.op == Operator::Neg ? Operator::Sub : e.op;
-  if (a.is_float || b.is_float) {
-    const double x = a.as_double(), y = b.as_double();
-    const double result = op == Operator::Add ? x + y : op == Operator::Sub ? x - y : op == Operator::Mul ? x * y : x / y;
-    if (!std::isfinite(result)) fail(e.loc, "the value of this constant is not a finite number");
-    return {true, 0, result};
-  }
-  int64_t result = 0;
-  bool overflow = false;
-  switch (op) {
-    case Operator::Add: overflow = __builtin_add_overflow(a.integer, b.integer, &result); break;
-    case Operator::Sub: overflow = __builtin_sub_overflow(a.integer, b.integer, &result); break;
-    case Operator::Mul: overflow = __builtin_mul_overflow(a.integer, b.integer, &result); break;
-    default:
-      if (b.integer == 0) fail(e.loc, "division by zero in a constant");
-      if (b.integer == -1) {  // INT64_MIN / -1 traps
-        overflow = op == Operator::Div && __builtin_sub_overflow(int64_t{0}, a.integer, &result);
-      } else {
-        result = op == Operator::Div ? a.integer / b.integer : a.integer % b.integer;
-      }
-  }
-  if (overflow) fail(e.loc, "the value of this constant does not fit in 64 bits");
-  return {false, result, 0};
-}
-
-int64_t Checker::constant_int(const Expr& e, const Bindings& bindings, const char* what) const {
-  const auto number = constant(e, bindings);
-  if (number && !number->is_float) return number->integer;
-  if (!number) {
-    const auto known = [&](const std::string& n) { return constants_.count(n) || find(bindings, n) || local(n) || weights_.count(n); };
-    if (const Expr* name = first_name(e, known)) {
-      std::vector<std::string> names;
-      for (const auto& [constant_name, value] : constants_) names.push_back(constant_name);
-      for (const Binding& b : bindings) names.push_back(b.name);
-      unknown(name->loc, "constant", name->name, names);
-    }
-  }
-  fail(e.loc, fmt::format("{} must be an int that is known while compiling", what));
-}
-
-void Checker::declare_constants(const Overrides& overrides) {
-  std::vector<std::string> names;
-  for (const ConstDecl& decl : module_.consts) names.push_back(decl.name);
-  for (const auto& [name, value] : overrides)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw Error(ErrorKind::Usage, fmt::format("{} has no const {} to override; it has {}", program_.file, name,
-                                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-  for (const ConstDecl& decl : module_.consts) {
-    const auto number = constant(*decl.value, {});
-    if (!number) {
-      const auto known = [&](const std::string& n) { return constants_.count(n) != 0; };
-      if (const Expr* name = first_name(*decl.value, known)) {
-        if (std::find(names.begin(), names.end(), name->name) != names.end())
-          fail(name->loc, fmt::format("{} is used before its declaration", name->name));
-        std::vector<std::string> earlier;
-        for (const auto& [n, v] : constants_) earlier.push_back(n);
-        unknown(name->loc, "constant", name->name, earlier);
-      }
-      fail(decl.value->loc, "a const is made of numbers and other consts");
-    }
-    Number value = *number;
-    for (const auto& [name, replacement] : overrides)
-      if (name == decl.name) value = value.is_float ? Number{true, 0, static_cast<double>(replacement)} : Number{false, replacement, 0};
-    constants_[decl.name] = value;
-  }
+  fail(loc, fmt::format("unknown {} {}{}", what, name,
+                        hint.empty() ? "" : fmt::format("; did you mean {}?", hint)));
 }
 
 // ---------------------------------------------------------------- names
@@ -152,7 +37,8 @@ void Checker::declare_names() {
     if (!added) fail(loc, fmt::format("{} is already declared on line {}", name, place->second.line));
   };
   const auto declare_callable = [&](const std::string& name, Loc loc) {
-    if (is_builtin(name)) fail(loc, fmt::format("{} is a function of the language; choose another name", name));
+    if (is_builtin(name))
+      fail(loc, fmt::format("{} is a function of the language; choose another name", name));
     declare(name, loc);
   };
   for (const ConstDecl& decl : module_.consts) declare(decl.name, decl.loc);
@@ -168,8 +54,10 @@ void Checker::declare_names() {
     const TypeDecl& decl = module_.types[k];
     if (decl.name == "int" || decl.name == "bool" || decl.name == "f32")
       fail(decl.loc, fmt::format("{} is a type of the language; choose another name", decl.name));
-    if (!types_.emplace(decl.name, static_cast<int>(k)).second) fail(decl.loc, fmt::format("type {} is already declared", decl.name));
-    if (decl.constructors.empty()) fail(decl.loc, fmt::format("type {} needs at least one constructor", decl.name));
+    if (!types_.emplace(decl.name, static_cast<int>(k)).second)
+      fail(decl.loc, fmt::format("type {} is already declared", decl.name));
+    if (decl.constructors.empty())
+      fail(decl.loc, fmt::format("type {} needs at least one constructor", decl.name));
     for (size_t c = 0; c < decl.constructors.size(); ++c) {
       const ConstructorDecl& constructor = decl.constructors[c];
       declare_callable(constructor.name, constructor.loc);
@@ -177,7 +65,8 @@ void Checker::declare_names() {
       for (size_t f = 0; f < constructor.field_names.size(); ++f)
         for (size_t g = 0; g < f; ++g)
           if (!constructor.field_names[f].empty() && constructor.field_names[f] == constructor.field_names[g])
-            fail(constructor.fields[f].loc, fmt::format("{} has two fields named {}", constructor.name, constructor.field_names[f]));
+            fail(constructor.fields[f].loc,
+                 fmt::format("{} has two fields named {}", constructor.name, constructor.field_names[f]));
     }
   }
 }
@@ -185,7 +74,7 @@ void Checker::declare_names() {
 // ---------------------------------------------------------------- generic parameters
 
 bool Checker::set_kind(const std::string& name, bool is_dim, Loc loc, Bindings* params) const {
-  Binding* param = find(params, name);
+  Binding* param = find_binding(params, name);
   if (!param || (param->bound && param->is_dim == is_dim)) return false;
   if (param->bound) fail(loc, fmt::format("{} is used as a type and as a dimension", name));
   param->bound = true;
@@ -220,19 +109,22 @@ bool Checker::find_kinds(const TypeExpr& type, Bindings* params) const {
   return changed;
 }
 
-// A generic parameter is a dimension if it stands in a shape, else a type. Types use each other, hence the repetition.
+// A generic parameter is a dimension if it stands in a shape,
+// else a type. Types use each other, hence the repetition.
 void Checker::find_generic_kinds() {
   const auto start = [&](const std::vector<Generic>& generics) {
     Bindings params;
     for (const Generic& g : generics) {
-      if (find(params, g.name)) fail(g.loc, fmt::format("there are two parameters named {}", g.name));
+      if (find_binding(params, g.name)) fail(g.loc, fmt::format("there are two parameters named {}", g.name));
       params.push_back({g.name});
     }
     return params;
   };
-  const auto all_used = [&](const std::vector<Generic>& generics, const Bindings& params, const std::string& what) {
+  const auto all_used = [&](const std::vector<Generic>& generics, const Bindings& params,
+                            const std::string& what) {
     for (size_t k = 0; k < params.size(); ++k)
-      if (!params[k].bound) fail(generics[k].loc, fmt::format("parameter {} of {} is not used in it", params[k].name, what));
+      if (!params[k].bound)
+        fail(generics[k].loc, fmt::format("parameter {} of {} is not used in it", params[k].name, what));
   };
   for (const TypeDecl& decl : module_.types) type_kinds_.push_back(start(decl.generics));
   for (bool changed = true; changed;) {
@@ -254,23 +146,26 @@ void Checker::find_generic_kinds() {
 
 bool Checker::is_known(const Expr& dim, const Bindings& bindings) const {
   if (dim.kind == Expr::Kind::Name) {
-    const Binding* b = find(bindings, dim.name);
+    const Binding* b = find_binding(bindings, dim.name);
     return !b || b->bound;
   }
-  return std::all_of(dim.parts.begin(), dim.parts.end(), [&](const ExprPtr& part) { return is_known(*part, bindings); });
+  return std::all_of(dim.parts.begin(), dim.parts.end(),
+                     [&](const ExprPtr& part) { return is_known(*part, bindings); });
 }
 
 bool Checker::is_known(const TypeExpr& type, const Bindings& bindings) const {
-  const Binding* b = type.kind == TypeExpr::Kind::Named ? find(bindings, type.name) : nullptr;
+  const Binding* b = type.kind == TypeExpr::Kind::Named ? find_binding(bindings, type.name) : nullptr;
   if (b && !b->bound) return false;
-  return std::all_of(type.dims.begin(), type.dims.end(), [&](const ExprPtr& dim) { return is_known(*dim, bindings); }) &&
-         std::all_of(type.args.begin(), type.args.end(), [&](const TypeExpr& arg) { return is_known(arg, bindings); });
+  return std::all_of(type.dims.begin(), type.dims.end(),
+                     [&](const ExprPtr& dim) { return is_known(*dim, bindings); }) &&
+         std::all_of(type.args.begin(), type.args.end(),
+                     [&](const TypeExpr& arg) { return is_known(arg, bindings); });
 }
 
 void Checker::unify(const TypeExpr& type, TypeId actual, Bindings* bindings) const {
   const Type& t = program_.types[actual];
   const auto bind_dim = [&](const std::string& name, int64_t dim) {
-    Binding* b = find(bindings, name);
+    Binding* b = find_binding(bindings, name);
     if (!b || b->bound || !b->is_dim) return;
     b->bound = true;
     b->dim = dim;
@@ -289,7 +184,7 @@ void Checker::unify(const TypeExpr& type, TypeId actual, Bindings* bindings) con
       if (t.kind == TypeKind::List) unify(type.args[0], t.args[0], bindings);
       return;
     case TypeExpr::Kind::Named: {
-      if (Binding* b = find(bindings, type.name)) {
+      if (Binding* b = find_binding(bindings, type.name)) {
         if (b->bound || b->is_dim) return;
         b->bound = true;
         b->type = actual;
@@ -326,17 +221,22 @@ std::string Checker::show(const Bindings& bindings, const char* equals) const {
 void Checker::require_bound(const std::string& what, const Bindings& bindings, Loc loc) const {
   for (const Binding& b : bindings)
     if (!b.bound)
-      fail(loc, fmt::format("cannot tell parameter {} of {} from its arguments; give the result a type: let x: .. = {}", b.name, what, what));
+      fail(loc,
+           fmt::format(
+               "cannot tell parameter {} of {} from its arguments; give the result a type: let x: .. = {}",
+               b.name, what, what));
 }
 
 // ---------------------------------------------------------------- types
 
 TypeId Checker::tensor_type(const std::vector<int64_t>& dims, Loc loc) {
-  if (dims.size() > kMaxRank) fail(loc, fmt::format("a tensor has at most {} axes, got {}", kMaxRank, dims.size()));
+  if (dims.size() > kMaxRank)
+    fail(loc, fmt::format("a tensor has at most {} axes, got {}", kMaxRank, dims.size()));
   int64_t elements = 1;
   for (const int64_t d : dims) {
     if (d < 1) fail(loc, fmt::format("a tensor needs extents of at least 1, got {}", d));
-    if (elements > ir::kMaxElements / d) fail(loc, fmt::format("a tensor has at most {} elements", ir::kMaxElements));
+    if (elements > ir::kMaxElements / d)
+      fail(loc, fmt::format("a tensor has at most {} elements", ir::kMaxElements));
     elements *= d;
   }
   return program_.types.tensor(dims);
@@ -361,7 +261,8 @@ TypeId Checker::resolve(const TypeExpr& type, const Bindings& bindings) {
         elements.push_back(resolve(arg, bindings));
         words += program_.types.words(elements.back());
       }
-      if (words > ir::kMaxWords) fail(type.loc, fmt::format("a tuple of {} values is too large: at most {}", words, ir::kMaxWords));
+      if (words > ir::kMaxWords)
+        fail(type.loc, fmt::format("a tuple of {} values is too large: at most {}", words, ir::kMaxWords));
       return program_.types.tuple(elements);
     }
   }
@@ -369,7 +270,7 @@ TypeId Checker::resolve(const TypeExpr& type, const Bindings& bindings) {
 }
 
 TypeId Checker::resolve_named(const TypeExpr& type, const Bindings& bindings) {
-  if (const Binding* b = find(bindings, type.name)) {
+  if (const Binding* b = find_binding(bindings, type.name)) {
     if (b->is_dim) fail(type.loc, fmt::format("{} is a dimension, not a type", type.name));
     if (!type.args.empty()) fail(type.loc, fmt::format("{} is a parameter and takes none itself", type.name));
     if (!b->bound) fail(type.loc, fmt::format("{} is not known here", type.name));
@@ -384,7 +285,8 @@ TypeId Checker::resolve_named(const TypeExpr& type, const Bindings& bindings) {
   }
   Bindings params = type_kinds_[static_cast<size_t>(found->second)];
   if (params.size() != type.args.size())
-    fail(type.loc, fmt::format("type {} takes {} parameter(s), got {}", type.name, params.size(), type.args.size()));
+    fail(type.loc,
+         fmt::format("type {} takes {} parameter(s), got {}", type.name, params.size(), type.args.size()));
   for (size_t k = 0; k < params.size(); ++k) {
     const TypeExpr& arg = type.args[k];
     if (!params[k].is_dim) {
@@ -397,17 +299,19 @@ TypeId Checker::resolve_named(const TypeExpr& type, const Bindings& bindings) {
     name.kind = Expr::Kind::Name;
     name.name = arg.name;
     name.loc = arg.loc;
-    params[k].dim = constant_int(arg.kind == TypeExpr::Kind::Dim ? *arg.dims[0] : name, bindings, "a dimension");
+    params[k].dim =
+        constant_int(arg.kind == TypeExpr::Kind::Dim ? *arg.dims[0] : name, bindings, "a dimension");
   }
   return instantiate_type(found->second, params, type.loc);
 }
 
 TypeId Checker::instantiate_type(int index, const Bindings& bindings, Loc loc) {
   const TypeDecl& decl = type_decl(index);
-  const std::string name = bindings.empty() ? decl.name : fmt::format("{}[{}]", decl.name, show(bindings, ""));
+  const std::string name =
+      bindings.empty() ? decl.name : fmt::format("{}[{}]", decl.name, show(bindings, ""));
   const auto found = adt_types_.find(name);
   if (found != adt_types_.end()) return found->second;
-  if (name.size() > kMaxTypeName || adts_.size() >= kMaxAdts)
+  if (name.size() > kMaxName || adts_.size() >= kMaxAdts || unfolding_ >= kMaxUnfolding)
     fail(loc, fmt::format("type {} unfolds into ever larger types", decl.name));
 
   // Registered before its fields are resolved: they may refer to it.
@@ -416,6 +320,7 @@ TypeId Checker::instantiate_type(int index, const Bindings& bindings, Loc loc) {
   adts_.push_back({index, bindings});
   const TypeId type = program_.types.intern({TypeKind::Adt, {}, {}, adt});
   adt_types_[name] = type;
+  ++unfolding_;
   std::vector<Constructor> constructors;
   for (const ConstructorDecl& c : decl.constructors) {
     std::vector<TypeId> fields;
@@ -423,6 +328,7 @@ TypeId Checker::instantiate_type(int index, const Bindings& bindings, Loc loc) {
     constructors.push_back({c.name, std::move(fields), c.field_names});
   }
   program_.types.adts[static_cast<size_t>(adt)].constructors = std::move(constructors);
+  --unfolding_;
   return type;
 }
 
@@ -443,7 +349,7 @@ int Checker::instantiate_function(const FnDecl& decl, const Bindings& bindings, 
   const std::string key = decl.name + "[" + show(bindings, "") + "]";
   const auto found = instance_of_.find(key);
   if (found != instance_of_.end()) return found->second;
-  if (instances_.size() >= kMaxInstances || key.size() > 2 * kMaxTypeName)
+  if (instances_.size() >= kMaxInstances || key.size() > kMaxName)
     fail(loc, fmt::format("fn {} calls itself with ever other parameters", decl.name));
 
   Instance instance{&decl, bindings, {}, decl.name};
@@ -456,7 +362,8 @@ int Checker::instantiate_function(const FnDecl& decl, const Bindings& bindings, 
     }
     if (instance.name.back() == '_') instance.name.pop_back();
     const auto taken = [&](const std::string& name) {
-      return functions_.count(name) || std::any_of(instances_.begin(), instances_.end(), [&](const Instance& i) { return i.name == name; });
+      return functions_.count(name) || std::any_of(instances_.begin(), instances_.end(),
+                                                   [&](const Instance& i) { return i.name == name; });
     };
     const std::string base = instance.name;
     for (int k = 2; taken(instance.name); ++k) instance.name = fmt::format("{}_{}", base, k);
@@ -476,7 +383,8 @@ void Checker::declare_functions() {
   if (program_.main >= 0) return;
   const auto main = functions_.find("main");
   if (main != functions_.end())
-    fail(module_.functions[static_cast<size_t>(main->second)].loc, "fn main cannot be generic: its parameters are the instance");
+    fail(module_.functions[static_cast<size_t>(main->second)].loc,
+         "fn main cannot be generic: its parameters are the instance");
   fail({}, "there is no fn main; its parameters are the instance, its result is the output");
 }
 

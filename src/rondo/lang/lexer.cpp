@@ -12,8 +12,9 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
 
 // Longest first.
-constexpr const char* kSymbols[] = {"=>", "->", "==", "!=", "<=", ">=", "&&", "||", "..", "(", ")", "{", "}", "[", "]", ",",
-                                    ":",  ";",  ".",  "=",  "<",  ">",  "+",  "-",  "*",  "/", "%", "@", "!", "|"};
+constexpr const char* kSymbols[] = {"=>", "->", "==", "!=", "<=", ">=", "&&", "||", "..", "(",
+                                    ")",  "{",  "}",  "[",  "]",  ",",  ":",  ";",  ".",  "=",
+                                    "<",  ">",  "+",  "-",  "*",  "/",  "%",  "@",  "!",  "|"};
 
 struct Lexer {
   const std::string& text;
@@ -55,12 +56,14 @@ struct Lexer {
       for (at += sign; is_digit(peek());) ++at;
     }
     token.text = text.substr(start, at - start);
-    if (is_word(peek())) ir::fail_at(program, here(), fmt::format("'{}' directly after the number {}", peek(), token.text));
+    if (is_word(peek()))
+      ir::fail_at(program, here(), fmt::format("'{}' directly after the number {}", peek(), token.text));
     const char* first = token.text.data();
     const char* last = first + token.text.size();
     const auto read = token.kind == Token::Kind::Int ? std::from_chars(first, last, token.integer)
                                                      : std::from_chars(first, last, token.real);
-    if (read.ec != std::errc()) ir::fail_at(program, token.loc, fmt::format("the number {} is out of range", token.text));
+    if (read.ec != std::errc())
+      ir::fail_at(program, token.loc, fmt::format("the number {} is out of range", token.text));
     return token;
   }
 
@@ -82,8 +85,9 @@ struct Lexer {
       return token;
     }
     const auto byte = static_cast<unsigned char>(c);
-    ir::fail_at(program, token.loc, byte >= 0x20 && byte < 0x7f ? fmt::format("unexpected character '{}'", c)
-                                                                : fmt::format("unexpected byte 0x{:02x}", byte));
+    ir::fail_at(program, token.loc,
+                byte >= 0x20 && byte < 0x7f ? fmt::format("unexpected character '{}'", c)
+                                            : fmt::format("unexpected byte 0x{:02x}", byte));
   }
 };
 

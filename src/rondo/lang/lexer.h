@@ -1,4 +1,5 @@
-// Source text to tokens. The last token is always End. Throws Error(Source) at a character that no token starts with.
+// Source text to tokens. The last token is always End. Throws
+// Error(Source) at a character that no token starts with.
 #pragma once
 #include <string>
 #include <vector>

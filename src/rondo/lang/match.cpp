@@ -25,7 +25,8 @@ void Checker::check_pattern_names(const Pattern& pattern, std::vector<std::strin
 void Checker::bind(const Pattern& pattern, Value value) {
   const auto take_apart = [&](Opcode code, size_t count) {
     if (pattern.parts.size() != count)
-      fail(pattern.loc, fmt::format("the pattern has {} part(s), {} has {}", pattern.parts.size(), show(value), count));
+      fail(pattern.loc,
+           fmt::format("the pattern has {} part(s), {} has {}", pattern.parts.size(), show(value), count));
     for (size_t k = 0; k < count; ++k)
       if (pattern.parts[k].kind != Pattern::Kind::Wild)
         bind(pattern.parts[k], emit(code, {value}, pattern.parts[k].loc, static_cast<int64_t>(k)));
@@ -33,7 +34,8 @@ void Checker::bind(const Pattern& pattern, Value value) {
   switch (pattern.kind) {
     case Pattern::Kind::Wild: return;
     case Pattern::Kind::Tuple:
-      if (type(value).kind != TypeKind::Tuple) fail(pattern.loc, fmt::format("a tuple pattern does not fit {}", show(value)));
+      if (type(value).kind != TypeKind::Tuple)
+        fail(pattern.loc, fmt::format("a tuple pattern does not fit {}", show(value)));
       return take_apart(Opcode::TupleGet, type(value).args.size());
     case Pattern::Kind::Name:
       if (!constructors_.count(pattern.name)) {
@@ -48,7 +50,8 @@ void Checker::bind(const Pattern& pattern, Value value) {
         for (const auto& [name, ref] : constructors_) names.push_back(name);
         unknown(pattern.loc, "constructor", pattern.name, names);
       }
-      if (type(value).kind != TypeKind::Adt || adts_[static_cast<size_t>(type(value).adt)].decl != found->second.type)
+      if (type(value).kind != TypeKind::Adt ||
+          adts_[static_cast<size_t>(type(value).adt)].decl != found->second.type)
         fail(pattern.loc, fmt::format("{} is not a constructor of {}", pattern.name, show(value)));
       const Adt adt = program_.types.adts[static_cast<size_t>(type(value).adt)];
       if (adt.constructors.size() != 1)
@@ -68,16 +71,20 @@ Value Checker::match(const Expr& e, const Expect& want) {
   }
   if (type(scrutinee).kind == TypeKind::List) return match_list(e, scrutinee, want);
   if (type(scrutinee).kind == TypeKind::Adt) return match_adt(e, scrutinee, want);
-  fail(e.parts[0]->loc, fmt::format("cannot match {}: match is for algebraic types and lists; use if or let", show(scrutinee)));
+  fail(e.parts[0]->loc, fmt::format("cannot match {}: match is for algebraic types and lists; use if or let",
+                                    show(scrutinee)));
 }
 
 Value Checker::match_list(const Expr& e, Value list, const Expect& want) {
   const Arm* arms[2] = {nullptr, nullptr};
   for (const Arm& arm : e.arms) {
     const Pattern::Kind kind = arm.pattern.kind;
-    const bool any = kind == Pattern::Kind::Wild || (kind == Pattern::Kind::Name && !constructors_.count(arm.pattern.name));
+    const bool any = kind == Pattern::Kind::Wild ||
+                     (kind == Pattern::Kind::Name && !constructors_.count(arm.pattern.name));
     if (!any && kind != Pattern::Kind::EmptyList && kind != Pattern::Kind::Cons)
-      fail(arm.pattern.loc, fmt::format("this pattern does not fit {}; a list is matched as [] or [first, ..rest]", show(list)));
+      fail(arm.pattern.loc,
+           fmt::format("this pattern does not fit {}; a list is matched as [] or [first, ..rest]",
+                       show(list)));
     bool used = false;
     for (const size_t k : {0, 1}) {
       if (arms[k] || (!any && kind != (k == 0 ? Pattern::Kind::EmptyList : Pattern::Kind::Cons))) continue;
@@ -97,7 +104,8 @@ Value Checker::match_list(const Expr& e, Value list, const Expect& want) {
   const TypeId element = type(list).args[0];
   op.type = branches({arms[0]->value.get(), arms[1]->value.get()}, want, [&](size_t k, const Expect& branch) {
     const Arm& arm = *arms[k];
-    const std::vector<TypeId> params = k == 0 ? std::vector<TypeId>{} : std::vector<TypeId>{element, type_of(list)};
+    const std::vector<TypeId> params =
+        k == 0 ? std::vector<TypeId>{} : std::vector<TypeId>{element, type_of(list)};
     op.regions[k] = region(params, arm.pattern.loc, [&](const std::vector<Value>& values) {
       if (arm.pattern.kind == Pattern::Kind::Name) bind(arm.pattern, list);
       if (arm.pattern.kind == Pattern::Kind::Cons)
@@ -118,7 +126,8 @@ Value Checker::match_adt(const Expr& e, Value scrutinee, const Expect& want) {
     const Pattern& p = arm.pattern;
     bool used = false;
     const auto found = constructors_.find(p.name);
-    if (p.kind == Pattern::Kind::Constructor || (p.kind == Pattern::Kind::Name && (found != constructors_.end() || is_upper(p.name)))) {
+    if (p.kind == Pattern::Kind::Constructor ||
+        (p.kind == Pattern::Kind::Name && (found != constructors_.end() || is_upper(p.name)))) {
       if (found == constructors_.end() || found->second.type != decl) {
         std::vector<std::string> names;
         for (const Constructor& c : adt.constructors) names.push_back(c.name);

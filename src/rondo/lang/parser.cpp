@@ -13,11 +13,13 @@
 //   block       = '{' ( 'let' pattern (':' type)? '=' expr ';' )* expr '}'
 //   pattern     = '_' | NAME | '(' list(pattern) ')' | NAME '(' list(pattern) ')'
 //   arm         = ( pattern | '[' ']' | '[' pattern ',' '..' (NAME | '_')? ']' ) '=>' expr
-//   expr        = binary operators, weakest first:  ||  &&  (< <= > >= == !=, not in chains)  (+ -)  (* / % @)
-//                 over unary - and !, over  primary ( '(' list((NAME '=')? expr)? ')' | '[' list(subscript) ']' | '.' NAME )*
-//   subscript   = expr | expr? ':' expr?
+//   expr        = binary operators, weakest first:  ||  &&  (< <= > >= == !=, unchained)  (+ -)  (* / % @)
+//                 over unary - and !, over primary (call | subscripts | '.' NAME)*
+//   call        = '(' list((NAME '=')? expr)? ')'
+//   subscripts  = '[' list(expr | expr? ':' expr?) ']'
 //   primary     = NUMBER | 'true' | 'false' | NAME | '(' list(expr) ')' | '[' list(expr)? ']' | block
-//               | 'if' expr block 'else' (block | if) | 'match' expr '{' list(arm) '}' | '|' list(pattern) '|' expr
+//               | 'if' expr block 'else' (block | if) | 'match' expr '{' list(arm) '}'
+//               | '|' list(pattern) '|' expr
 //
 // After an arm that ends with '}' the comma may be left out.
 #include "rondo/lang/parser.h"
@@ -35,7 +37,8 @@ namespace {
 // Deep enough for any program written by a person, shallow enough for an 8 MB stack under the sanitizers.
 constexpr int kMaxNesting = 200;
 
-constexpr std::array<const char*, 10> kKeywords = {"const", "type", "weight", "fn", "let", "if", "else", "match", "true", "false"};
+constexpr std::array<const char*, 10> kKeywords = {"const", "type", "weight", "fn",   "let",
+                                                   "if",    "else", "match",  "true", "false"};
 
 struct BinaryOperator {
   const char* symbol;
@@ -44,15 +47,16 @@ struct BinaryOperator {
 };
 constexpr int kComparison = 3, kUnary = 6;
 constexpr BinaryOperator kOperators[] = {
-    {"||", Operator::Or, 1},  {"&&", Operator::And, 2}, {"<", Operator::Lt, 3},  {"<=", Operator::Le, 3},
-    {">", Operator::Gt, 3},   {">=", Operator::Ge, 3},  {"==", Operator::Eq, 3}, {"!=", Operator::Ne, 3},
-    {"+", Operator::Add, 4},  {"-", Operator::Sub, 4},  {"*", Operator::Mul, 5}, {"/", Operator::Div, 5},
-    {"%", Operator::Mod, 5},  {"@", Operator::MatMul, 5},
+    {"||", Operator::Or, 1}, {"&&", Operator::And, 2},   {"<", Operator::Lt, 3},  {"<=", Operator::Le, 3},
+    {">", Operator::Gt, 3},  {">=", Operator::Ge, 3},    {"==", Operator::Eq, 3}, {"!=", Operator::Ne, 3},
+    {"+", Operator::Add, 4}, {"-", Operator::Sub, 4},    {"*", Operator::Mul, 5}, {"/", Operator::Div, 5},
+    {"%", Operator::Mod, 5}, {"@", Operator::MatMul, 5},
 };
 
 class Parser {
  public:
-  Parser(const std::string& text, const ir::Program& program) : program_(program), tokens_(tokenise(text, program)) {}
+  Parser(const std::string& text, const ir::Program& program)
+      : program_(program), tokens_(tokenise(text, program)) {}
 
   Module module() {
     Module module;
@@ -79,7 +83,9 @@ class Parser {
     const Token& token = peek(ahead);
     return (token.kind == Token::Kind::Symbol || token.kind == Token::Kind::Name) && token.text == text;
   }
-  static bool keyword(const std::string& text) { return std::find(kKeywords.begin(), kKeywords.end(), text) != kKeywords.end(); }
+  static bool keyword(const std::string& text) {
+    return std::find(kKeywords.begin(), kKeywords.end(), text) != kKeywords.end();
+  }
   bool is_name(size_t ahead = 0) const {
     return peek(ahead).kind == Token::Kind::Name && !keyword(peek(ahead).text) && peek(ahead).text != "_";
   }
@@ -99,7 +105,8 @@ class Parser {
   [[noreturn]] void fail(const std::string& message) const {
     const Token& token = peek();
     ir::fail_at(program_, token.loc,
-                token.kind == Token::Kind::End ? message + ", got the end of the file" : fmt::format("{}, got '{}'", message, token.text));
+                token.kind == Token::Kind::End ? message + ", got the end of the file"
+                                               : fmt::format("{}, got '{}'", message, token.text));
   }
 
   // One level of nesting; every recursive rule opens one.
@@ -311,8 +318,8 @@ class Parser {
       for (const BinaryOperator& candidate : kOperators)
         if (peek().kind == Token::Kind::Symbol && peek().text == candidate.symbol) found = &candidate;
       if (!found || found->precedence < weakest) return left;
-      if (found->precedence == kComparison && left->kind == Expr::Kind::Binary && !parenthesised_ && left->op >= Operator::Lt &&
-          left->op <= Operator::Ne)
+      if (found->precedence == kComparison && left->kind == Expr::Kind::Binary && !parenthesised_ &&
+          left->op >= Operator::Lt && left->op <= Operator::Ne)
         fail("comparisons do not chain; join them with &&");
       ExprPtr e = node(Expr::Kind::Binary, peek().loc);
       ++at_;
@@ -337,7 +344,8 @@ class Parser {
   ExprPtr postfix() {
     ExprPtr e = primary();
     // What ends with '}' is complete: the '[' or '(' after it begins the next arm of a match.
-    const bool braced = e->kind == Expr::Kind::Block || e->kind == Expr::Kind::If || e->kind == Expr::Kind::Match;
+    const bool braced =
+        e->kind == Expr::Kind::Block || e->kind == Expr::Kind::If || e->kind == Expr::Kind::Match;
     if (braced && !parenthesised_) return e;
     for (;;) {
       const Loc loc = peek().loc;
@@ -348,7 +356,8 @@ class Parser {
         ExprPtr index = node(Expr::Kind::Index, loc);
         index->parts.push_back(std::move(e));
         list("]", [&] { index->subscripts.push_back(subscript()); });
-        if (index->subscripts.empty()) ir::fail_at(program_, loc, "expected an index or a slice between '[' and ']'");
+        if (index->subscripts.empty())
+          ir::fail_at(program_, loc, "expected an index or a slice between '[' and ']'");
         e = finish(std::move(index));
       } else if (take(".")) {
         ExprPtr field = node(Expr::Kind::Field, peek().loc);
@@ -439,7 +448,8 @@ class Parser {
     }
     if (is("}")) fail("expected an expression: a block ends with its value");
     e->parts.push_back(expr());
-    if (is(";")) fail("expected '}': a value in the middle of a block has no effect; name it with let, or drop the ';'");
+    if (is(";"))
+      fail("expected '}': a value in the middle of a block has no effect; name it with let, or drop the ';'");
     expect("}");
     return finish(std::move(e));
   }

@@ -1,4 +1,5 @@
-// Tokens to a Module. Throws Error(Source) at the first token that the grammar (top of parser.cpp) does not allow.
+// Tokens to a Module. Throws Error(Source) at the first
+// token that the grammar (top of parser.cpp) does not allow.
 #pragma once
 #include <string>
 

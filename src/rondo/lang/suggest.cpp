@@ -14,7 +14,8 @@ size_t distance(const std::string& a, const std::string& b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
     before = above;
     above = row;
@@ -33,7 +34,7 @@ std::string lower(std::string text) {
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
   std::string best;
   size_t best_distance = name.size() <= 2 ? 2 : 3;  // a third of the letters of a usual name
-  if (name.size() > 64) return best;                // not a slip of the finger, and the cost grows with the square
+  if (name.size() > 64) return best;  // not a slip of the finger, and the cost grows with the square
   for (const std::string& candidate : candidates) {
     if (candidate.size() > 64) continue;
     if (lower(candidate) == lower(name)) return candidate;

@@ -71,6 +71,46 @@ __device__ __forceinline__ void wait_copies() {
 #endif
 }
 
+// Bulk copies (the copy engine of sm_90): one instruction moves a contiguous piece and counts its bytes on a barrier.
+// Addresses and sizes are multiples of 16 bytes.
+#if __CUDA_ARCH__ >= 900
+constexpr bool kBulkCopies = true;
+#else
+constexpr bool kBulkCopies = false;
+#endif
+__device__ __forceinline__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ void init_barrier(uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+// Later copies by the engine come after earlier ordinary accesses of this thread.
+__device__ __forceinline__ void order_bulk_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void expect_bytes(uint64_t* barrier, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+#endif
+}
+__device__ __forceinline__ void copy_bulk(float* shared, const float* src, uint32_t bytes, uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(shared)),
+               "l"(src), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+__device__ __forceinline__ void wait_barrier(uint64_t* barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again%=; }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+#endif
+}
+
 // ---------------------------------------------------------------- GEMM with gathered rows
 // A tile is BM gathered rows x BU units of n, all ACCS accumulators of a unit in one thread. The 256 threads are
 // KS groups that share the k range x TM row groups x TU unit groups; a thread holds R rows x UT units x ACCS sums.
@@ -78,10 +118,10 @@ __device__ __forceinline__ void wait_copies() {
 template <int R_, int TM_, int TU_, int KS_, int UT_, int KC_, int STAGES_, int AV_>
 struct TileShape {
   static constexpr int R = R_, TM = TM_, TU = TU_, KS = KS_, UT = UT_, KC = KC_, STAGES = STAGES_, AV = AV_;
-  static constexpr int BM = R * TM, BU = TU * UT;
+  static constexpr int BM = R * TM, BU = TU * UT, THREADS = TM * TU * KS;
   static constexpr int A_LD = KC + 4;                    // padded: rows of a warp fall into different banks
   static constexpr int KK = KC / KS;                     // k of one group in a chunk
-  static_assert(TM * TU * KS == 256 && KK % AV == 0 && BU % 8 == 0, "tile shape");
+  static_assert(KK % AV == 0 && BU % 8 == 0, "tile shape");
 };
 template <int W> struct alignas(W * 4) Vector { float v[W]; };
 
@@ -126,6 +166,14 @@ struct GemmTile {
   static constexpr int B_FLOATS = GROUPS * B_GROUP;
   static constexpr int STAGE = A_FLOATS + B_FLOATS;
 
+  // Weights of whole chunks travel as bulk copies, those of a ragged k piece by piece. Gathered rows always travel piece by
+  // piece: a bulk copy a row is slower (measured, docs/decisions.md).
+  template <int S = 0> __device__ static constexpr bool bulk() {
+    if constexpr (!kBulkCopies || Op::K[S] % C::KC != 0) return false;
+    else if constexpr (S + 1 < Op::SEGMENTS) return bulk<S + 1>();
+    else return true;
+  }
+
   const Op& op;
   float* shared;
   uint32_t rows, m0, n0;
@@ -143,13 +191,14 @@ struct GemmTile {
       if (chunk >= chunks<S>()) return load_b<S + 1>(chunk - chunks<S>(), stage);
     }
     constexpr int K = Op::K[S], ROW = Op::USES[S] * 8, QUADS = C::KC * ROW / 4;
+    constexpr int64_t PACK = Op::PACK[S];
     const int k0 = chunk * C::KC;
     float* b = stage + A_FLOATS;
-    for (int i = thread; i < GROUPS * QUADS; i += 256) {
+    for (int i = thread; i < GROUPS * QUADS; i += C::THREADS) {
       const int g = i / QUADS, q = i % QUADS;
       const uint32_t group = n0 / 8 + g;
       const bool valid = group < (Op::N + 7) / 8 && k0 + q * 4 / ROW < K;
-      const float* from = op.weights + Op::PACK[S] + (valid ? (static_cast<int64_t>(group) * K + k0) * ROW + q * 4 : 0);
+      const float* from = op.weights + PACK + (valid ? (static_cast<int64_t>(group) * K + k0) * ROW + q * 4 : 0);
       copy_async<16>(b + g * B_GROUP + q * 4, from, valid);
     }
   }
@@ -161,26 +210,50 @@ struct GemmTile {
     }
     constexpr int K = Op::K[S], VEC = Op::VEC[S], STRIDE = Op::STRIDE_K[S], PER_ROW = C::KC / VEC;
     const int k0 = chunk * C::KC;
-    for (int i = thread; i < C::BM * PER_ROW; i += 256) {
+    for (int i = thread; i < C::BM * PER_ROW; i += C::THREADS) {
       // Contiguous rows: neighbouring threads along k. Strided rows (columns of a matrix): along the rows.
       const int m = VEC == 4 ? i / PER_ROW : i % C::BM, k = (VEC == 4 ? i % PER_ROW : i / C::BM) * VEC;
-      const uint32_t row = m0 + m;
-      const bool valid = row < rows && k0 + k < K;
-      const uint32_t safe = row < rows ? row : 0;
-      const float* from = op.template a_row<S>(safe / Op::FREE, safe % Op::FREE) + (valid ? (k0 + k) * STRIDE : 0);
+      const bool valid = m0 + m < rows && k0 + k < K;
+      const float* from = row_pointers()[S * C::BM + m] + (valid ? (k0 + k) * STRIDE : 0);
       copy_async<VEC * 4>(stage + m * C::A_LD + k, from, valid);
     }
   }
 
-  // Reads the row indices of the tile before the wait, so that they are in the L1 cache when the rows are fetched.
+  // The bulk twin of load_b, run by one thread.
   template <int S = 0>
-  __device__ __forceinline__ void touch_rows() const {
-    const uint32_t row = m0 + thread;
-    if (thread < C::BM && row < rows) {
-      const float* p = op.template a_row<S>(row / Op::FREE, row % Op::FREE);
-      asm volatile("" ::"l"(p));
+  __device__ __forceinline__ void expect(int chunk, uint64_t* barrier) const {
+    if constexpr (S + 1 < Op::SEGMENTS) {
+      if (chunk >= chunks<S>()) return expect<S + 1>(chunk - chunks<S>(), barrier);
     }
-    if constexpr (S + 1 < Op::SEGMENTS) touch_rows<S + 1>();
+    constexpr int ROW = Op::USES[S] * 8;
+    const uint32_t left = (Op::N + 7) / 8 - n0 / 8, groups = left < GROUPS ? left : GROUPS;
+    expect_bytes(barrier, C::KC * 4 * groups * ROW);
+  }
+  template <int S = 0>
+  __device__ __forceinline__ void bulk_b(int chunk, float* stage, uint64_t* barrier) const {
+    if constexpr (S + 1 < Op::SEGMENTS) {
+      if (chunk >= chunks<S>()) return bulk_b<S + 1>(chunk - chunks<S>(), stage, barrier);
+    }
+    constexpr int K = Op::K[S], ROW = Op::USES[S] * 8;
+    constexpr int64_t PACK = Op::PACK[S];
+    for (int g = 0; g < GROUPS; ++g) {
+      const uint32_t group = n0 / 8 + g;
+      if (group < (Op::N + 7) / 8)
+        copy_bulk(stage + A_FLOATS + g * B_GROUP, op.weights + PACK + (static_cast<int64_t>(group) * K + chunk * C::KC) * ROW,
+                  C::KC * ROW * 4, barrier);
+    }
+  }
+  // Addresses of the tile's rows, an entry a segment and row, at the start of shared memory. They come from the table, so
+  // they are found before the wait. Rows beyond the last one take the address of row 0 (nothing is read from them).
+  static constexpr int POINTER_FLOATS = (Op::SEGMENTS * C::BM * 2 + 31) / 32 * 32;  // stages stay aligned
+  __device__ __forceinline__ const float** row_pointers() const { return reinterpret_cast<const float**>(shared); }
+  template <int S = 0>
+  __device__ __forceinline__ void find_rows() const {
+    for (int m = thread; m < C::BM; m += C::THREADS) {
+      const uint32_t row = m0 + m < rows ? m0 + m : 0;
+      row_pointers()[S * C::BM + m] = op.template a_row<S>(row / Op::FREE, row % Op::FREE);
+    }
+    if constexpr (S + 1 < Op::SEGMENTS) find_rows<S + 1>();
   }
 
   template <int S = 0>
@@ -218,29 +291,44 @@ struct GemmTile {
   __device__ void run() const {
     constexpr int CHUNKS = all_chunks();
     float acc[C::R][C::UT][Op::ACCS] = {};
+    float* const stages = shared + POINTER_FLOATS;
+    __shared__ alignas(8) uint64_t full[C::STAGES];  // a stage's weights have arrived
+    if constexpr (bulk()) order_bulk_copies();
     __syncthreads();  // the tile before this one has left shared memory
+    if constexpr (bulk()) {
+      if (thread < C::STAGES) init_barrier(full + thread), order_bulk_copies();
+    }
+    find_rows();
+    __syncthreads();
+    const auto weights_of = [&](int chunk) {
+      float* stage = stages + chunk % C::STAGES * STAGE;
+      if constexpr (bulk()) {
+        if (thread == 0) expect(chunk, full + chunk % C::STAGES), bulk_b(chunk, stage, full + chunk % C::STAGES);
+      } else {
+        load_b(chunk, stage);
+      }
+    };
     // Weights do not depend on the previous kernel: their first chunks travel while it still runs.
 #pragma unroll
     for (int s = 0; s < C::STAGES - 1; ++s)
-      if (s < CHUNKS) load_b(s, shared + s * STAGE);
-    touch_rows();
+      if (s < CHUNKS) weights_of(s);
     wait_previous();
 #pragma unroll
     for (int s = 0; s < C::STAGES - 1; ++s) {
-      if (s < CHUNKS) load_a(s, shared + s * STAGE);
+      if (s < CHUNKS) load_a(s, stages + s * STAGE);
       commit_copies();
     }
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
       wait_copies<C::STAGES - 2>();
-      __syncthreads();
+      if constexpr (bulk()) wait_barrier(full + chunk % C::STAGES, chunk / C::STAGES & 1);
+      __syncthreads();  // the stage has arrived for everybody, and everybody is done with the one that is filled next
       const int next = chunk + C::STAGES - 1;
       if (next < CHUNKS) {
-        float* stage = shared + next % C::STAGES * STAGE;
-        load_b(next, stage);
-        load_a(next, stage);
+        weights_of(next);
+        load_a(next, stages + next % C::STAGES * STAGE);
       }
       commit_copies();
-      multiply(chunk, shared + chunk % C::STAGES * STAGE, acc);
+      multiply(chunk, stages + chunk % C::STAGES * STAGE, acc);
     }
     if constexpr (C::KS == 1) {
 #pragma unroll
@@ -257,14 +345,14 @@ struct GemmTile {
         for (int t = 0; t < C::UT; ++t)
 #pragma unroll
           for (int g = 0; g < Op::ACCS; ++g)
-            shared[(k_group * Op::ACCS + g) * CELLS + (row_group + r * C::TM) * C::BU + lane_u * C::UT + t] = acc[r][t][g];
+            stages[(k_group * Op::ACCS + g) * CELLS + (row_group + r * C::TM) * C::BU + lane_u * C::UT + t] = acc[r][t][g];
       __syncthreads();
-      for (int cell = thread; cell < CELLS; cell += 256) {
+      for (int cell = thread; cell < CELLS; cell += C::THREADS) {
         float sum[Op::ACCS] = {};
 #pragma unroll
         for (int s = 0; s < C::KS; ++s)
 #pragma unroll
-          for (int g = 0; g < Op::ACCS; ++g) sum[g] += shared[(s * Op::ACCS + g) * CELLS + cell];
+          for (int g = 0; g < Op::ACCS; ++g) sum[g] += stages[(s * Op::ACCS + g) * CELLS + cell];
         finish(m0 + cell / C::BU, n0 + cell % C::BU, sum);
       }
     }
