@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <compare>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 
 #include "rondo/analysis/phases.h"
 
@@ -38,7 +38,11 @@ class Partition {
         repeated(fn_.ops.size(), false),
         referred(fn_.ops.size(), false),
         block_of(fn_.ops.size(), -1),
-        rank_(fn_.ops.size(), 0) {}
+        rank_(fn_.ops.size(), 0),
+        recursion_phase_(recursions.list.size(), 0) {
+    for (size_t n = 0; n < flow.nodes.size(); ++n)
+      if (recursions.cycle[n] >= 0) recursion_phase_[static_cast<size_t>(recursions.cycle[n])] = phases[n];
+  }
 
   void run() {
     refer(fn_.body.result);
@@ -47,6 +51,8 @@ class Partition {
       if (is_member(v)) members_.push_back(v);
     });
     ranks(fn_.body);
+    keys();
+    sink();
     group();
     for (const Value v : members_)
       for (const Value root : roots(v))
@@ -57,6 +63,12 @@ class Partition {
   std::vector<BlockFact> list;
 
  private:
+  struct Key {  // members of one block agree in it
+    int32_t region, rank, phase;
+    std::vector<int32_t> climbs;
+    auto operator<=>(const Key&) const = default;
+  };
+
   const ir::Program& program_;
   const int32_t f_;
   const ir::Function& fn_;
@@ -152,19 +164,49 @@ class Partition {
     }
   }
 
-  void group() {
-    using Key = std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>>;  // region, rank, phase, climbs
-    std::vector<Key> key(members_.size());
-    std::map<Value, int32_t> index;
-    for (size_t k = 0; k < members_.size(); ++k) {
-      const auto node = static_cast<size_t>(flow_.node(f_, members_[k]));
-      key[k] = {layout_.region_of[at(members_[k])], rank_[at(members_[k])], phases_[node], recursions_.climbs[node]};
-      index[members_[k]] = static_cast<int32_t>(k);
+  void keys() {
+    for (const Value v : members_) {
+      const auto node = static_cast<size_t>(flow_.node(f_, v));
+      // A recursion of an earlier phase is over: what it made is given, and nothing climbs with it any more.
+      std::vector<int32_t> climbs;
+      for (const int32_t r : recursions_.climbs[node])
+        if (recursion_phase_[static_cast<size_t>(r)] == phases_[node]) climbs.push_back(r);
+      index_[v] = key_.size();
+      key_.push_back({layout_.region_of[at(v)], rank_[at(v)], phases_[node], std::move(climbs)});
     }
+  }
+
+  // What is used by one later rank alone waits for it: the product of a gate that is added to a call's result belongs to
+  // the block that adds it. Nothing on the host side uses such a value, so no call waits longer.
+  void sink() {
+    std::map<Value, std::vector<size_t>> users;
+    for (size_t k = 0; k < members_.size(); ++k)
+      for (const Value root : roots(members_[k]))
+        if (index_.count(root) > 0) users[root].push_back(k);
+    for (size_t k = members_.size(); k-- > 0;) {
+      const auto found = users.find(members_[k]);
+      if (referred[at(members_[k])] || found == users.end()) continue;
+      const auto same = [&](size_t user) {
+        Key key = key_[user];
+        key.rank = key_[k].rank;
+        return key == key_[k];
+      };
+      if (!std::all_of(found->second.begin(), found->second.end(), same)) continue;
+      int32_t earliest = key_[found->second[0]].rank;
+      for (const size_t user : found->second) earliest = std::min(earliest, key_[user].rank);
+      key_[k].rank = earliest;
+    }
+  }
+
+  void group() {
     std::vector<int32_t> parent(members_.size());
     std::iota(parent.begin(), parent.end(), 0);
     const std::function<int32_t(int32_t)> find = [&](int32_t k) {
-      while (parent[static_cast<size_t>(k)] != k) k = parent[static_cast<size_t>(k)] = parent[static_cast<size_t>(parent[static_cast<size_t>(k)])];
+      while (parent[static_cast<size_t>(k)] != k) {
+        int32_t& up = parent[static_cast<size_t>(k)];
+        up = parent[static_cast<size_t>(up)];
+        k = up;
+      }
       return k;
     };
     const auto unite = [&](int32_t a, int32_t b) {
@@ -174,9 +216,10 @@ class Partition {
     std::map<std::pair<Value, Key>, int32_t> users;
     for (size_t k = 0; k < members_.size(); ++k)
       for (const Value root : roots(members_[k])) {
-        const auto made = index.find(root);
-        if (made != index.end() && key[static_cast<size_t>(made->second)] == key[k]) unite(made->second, static_cast<int32_t>(k));
-        const auto [user, first] = users.try_emplace({root, key[k]}, static_cast<int32_t>(k));
+        const auto made = index_.find(root);
+        if (made != index_.end() && key_[made->second] == key_[k])
+          unite(static_cast<int32_t>(made->second), static_cast<int32_t>(k));
+        const auto [user, first] = users.try_emplace({root, key_[k]}, static_cast<int32_t>(k));
         if (!first) unite(user->second, static_cast<int32_t>(k));
       }
     std::map<int32_t, int32_t> number;
@@ -185,7 +228,10 @@ class Partition {
       if (fresh) {
         BlockFact b;
         b.function = f_;
-        std::tie(b.region, b.rank, b.phase, b.climbs) = key[k];
+        b.region = key_[k].region;
+        b.rank = key_[k].rank;
+        b.phase = key_[k].phase;
+        b.climbs = key_[k].climbs;
         b.loc = op(members_[k]).loc;
         b.name = path_name(b.region);
         list.push_back(std::move(b));
@@ -227,6 +273,9 @@ class Partition {
   std::vector<Value> members_;
   std::map<Value, std::vector<Value>> roots_;
   std::vector<int32_t> rank_;
+  std::vector<int32_t> recursion_phase_;  // an entry a recursion
+  std::map<Value, size_t> index_;         // a member -> its place in members_
+  std::vector<Key> key_;                  // an entry a member
 };
 
 // Gaps go; what is too deep shares the last phase, where levels keep it in order.

@@ -1,5 +1,6 @@
 // Which tensor operations run as one unit? A block is a maximal connected straight-line group: of one region, one phase,
-// climbing the same recursions, and of one *rank*, so that no block waits for a call that waits for the block itself.
+// climbing the same recursions of that phase, and of one *rank*, so that no block waits for a call that waits for the
+// block itself.
 // Connected = one uses the other's result, or both use the same operand. Rank, phase and the recursions climbed only grow
 // along data flow, which is why blocks cannot form a cycle.
 //

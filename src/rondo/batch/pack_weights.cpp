@@ -75,6 +75,8 @@ std::vector<float> constant_row(const plan::Constant& c, const std::vector<const
 
 }  // namespace
 
+void check_weights(const plan::Plan& plan, const Weights& weights) { static_cast<void>(find_all(plan, weights)); }
+
 PackedWeights pack_weights(const plan::Plan& plan, const Weights& weights) {
   const std::vector<const float*> data = find_all(plan, weights);
   PackedWeights packed;

@@ -15,6 +15,8 @@ struct PackedWeights {
 };
 
 // Error(Usage) that names every weight that is missing, of another shape (both are shown), or of an unusable dtype.
+void check_weights(const plan::Plan& plan, const Weights& weights);
+// Checks first.
 PackedWeights pack_weights(const plan::Plan& plan, const Weights& weights);
 
 }  // namespace rondo::batch

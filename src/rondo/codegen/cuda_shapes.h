@@ -6,7 +6,7 @@
 namespace rondo::codegen {
 
 // accs: accumulators of the kernel; max_uses: most uses of any of its segments. In bytes.
-constexpr uint32_t gemm_shared_bytes(int32_t accs, int32_t max_uses) {
+constexpr uint32_t gemm_shared_bytes(int32_t accs, int32_t max_uses, int32_t segments) {
   struct Shape {
     int32_t rows, units, k_groups, k_chunk, stages;
   };
@@ -15,10 +15,11 @@ constexpr uint32_t gemm_shared_bytes(int32_t accs, int32_t max_uses) {
   int32_t floats = 0;
   for (const Shape& s : shapes) {
     const int32_t stage = s.rows * (s.k_chunk + 4) + s.units / 8 * (s.k_chunk * max_uses * 8 + 8);
-    floats = std::max({floats, stage * s.stages, s.k_groups * accs * s.rows * s.units});
+    const int32_t pointers = (segments * s.rows * 2 + 31) / 32 * 32;
+    floats = std::max(floats, pointers + std::max(stage * s.stages, s.k_groups * accs * s.rows * s.units));
   }
   return static_cast<uint32_t>(floats) * 4;
 }
-static_assert(gemm_shared_bytes(8, 8) <= 227 * 1024, "a full Gemm kernel fits a Hopper SM");
+static_assert(gemm_shared_bytes(8, 8, 32) <= 227 * 1024, "a full Gemm kernel fits a Hopper SM");
 
 }  // namespace rondo::codegen

@@ -12,7 +12,7 @@
 //   template <int S> const float* a_row(uint32_t record, uint32_t f) const;    element k at [k * STRIDE_K[S]]
 //   void epilogue(uint32_t record, uint32_t f, uint32_t n, const float (&acc)[ACCS]) const;
 // and the kernel calls gemm<Op>(op, tile, shared) for tile < gemm_tiles<Op>(count), with 256 threads a block and the dynamic
-// shared memory that gemm_shared_bytes (cuda.cpp) computes.
+// shared memory that gemm_shared_bytes (cuda_shapes.h) computes.
 
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
@@ -38,10 +38,28 @@ __device__ __forceinline__ void end_of_kernel() {
   if (blockIdx.x == 0) wait_previous();
 }
 
+// ---------------------------------------------------------------- the table (batch/abi.h)
+__device__ __forceinline__ float* pool_at(const uint32_t* table, uint32_t number) {
+  return reinterpret_cast<float* const*>(table)[number];
+}
+
 // ---------------------------------------------------------------- scalar functions (single precision, libdevice accuracy)
+__device__ __forceinline__ float exp_f(float x) { return expf(x); }
+__device__ __forceinline__ float log_f(float x) { return logf(x); }
+__device__ __forceinline__ float sqrt_f(float x) { return sqrtf(x); }
+__device__ __forceinline__ float abs_f(float x) { return fabsf(x); }
 __device__ __forceinline__ float sigmoid_f(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float relu_f(float x) { return fmaxf(x, 0.0f); }
+__device__ __forceinline__ float tanh_f(float x) { return tanhf(x); }
+__device__ __forceinline__ float relu_f(float x) { return x < 0.0f ? 0.0f : x; }
+__device__ __forceinline__ float erf_f(float x) { return erff(x); }
 __device__ __forceinline__ float gelu_f(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
+__device__ __forceinline__ float sin_f(float x) { return sinf(x); }
+__device__ __forceinline__ float cos_f(float x) { return cosf(x); }
+__device__ __forceinline__ float floor_f(float x) { return floorf(x); }
+__device__ __forceinline__ float pow_f(float x, float y) { return powf(x, y); }
+// A NaN on either side stays one, as in NumPy.
+__device__ __forceinline__ float max_f(float x, float y) { return x > y || x != x ? x : y; }
+__device__ __forceinline__ float min_f(float x, float y) { return x < y || x != x ? x : y; }
 
 // ---------------------------------------------------------------- asynchronous copies into shared memory
 // Copies BYTES (4 or 16); writes zeros instead when !valid (src must still be a readable address).
@@ -133,7 +151,7 @@ template <class Op> struct Shapes {
   using Wide = TileShape<8, 4, 8, 8, (A >= 6 ? 1 : A >= 3 ? 2 : 4), 64, 3, 4>;
 };
 // Time of one tile relative to a narrow one, measured on an H200 (docs/decisions.md).
-constexpr float kMiddleCost = 1.35f, kWideCost = 3.0f;
+constexpr float kMiddleCost = 1.3f, kWideCost = 2.45f;
 
 template <class Shape>
 __device__ constexpr uint32_t shape_tiles(uint32_t rows, int n) {
