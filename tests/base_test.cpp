@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +9,6 @@
 #include <set>
 #include <sstream>
 #include <thread>
-#include <unistd.h>
 
 #include "rondo/base/hash.h"
 #include "rondo/base/options.h"
@@ -58,7 +58,9 @@ TEST(Hash, AStreamHashesLikeTheWholeHoweverItIsCut) {
   for (size_t cut = 0; cut <= text.size(); ++cut)
     for (size_t second : {cut, std::min(cut + 7, text.size()), std::min(cut + 16, text.size())}) {
       Hasher h;
-      h.bytes(text.data(), cut).bytes(text.data() + cut, second - cut).bytes(text.data() + second, text.size() - second);
+      h.bytes(text.data(), cut)
+          .bytes(text.data() + cut, second - cut)
+          .bytes(text.data() + second, text.size() - second);
       ASSERT_EQ(h.finish(), hash(text)) << cut << " " << second;
     }
 }
@@ -190,7 +192,8 @@ TEST(Trace, EventsOfManyThreadsAllArriveWithTheirThread) {
 }
 
 TEST(Trace, TheChromeFileIsValidJsonWithEveryEvent) {
-  const std::string path = std::filesystem::temp_directory_path() / ("rondo_trace_" + std::to_string(getpid()));
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("rondo_trace_" + std::to_string(getpid()));
   {
     const auto attached = trace::attach(std::make_shared<trace::ChromeSink>(path));
     trace::Span span("t.span", "quotes \" and \\ and\nlines");
@@ -211,7 +214,8 @@ TEST(Trace, TheChromeFileIsValidJsonWithEveryEvent) {
 
 TEST(Trace, ATraceFileThatCannotBeWrittenIsAUsageError) {
   EXPECT_EQ(message_of([] { trace::ChromeSink sink("/no/such/folder/trace.json"); }, ErrorKind::Usage),
-            "cannot write the trace to /no/such/folder/trace.json (No such file or directory): expected a path in a "
+            "cannot write the trace to /no/such/folder/trace.json (No such file or directory): expected a "
+            "path in a "
             "folder that can be written");
 }
 

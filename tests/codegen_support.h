@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -94,19 +95,19 @@ class Bucket {
     return b;
   }
 
-  // Stage by stage, tiles in a shuffled order.
-  void run(const abi::CpuModule& module, const Arena& arena, Rng& rng) {
+  // Stage by stage; tiles in order, or shuffled.
+  void run(const abi::CpuModule& module, const Arena& arena, Rng* shuffle = nullptr) {
     for (int32_t stage = 0; stage < block_.stages; ++stage)
       for (uint32_t k = 0; k < module.count; ++k) {
         const abi::CpuKernel& kernel = module.kernels[k];
         if (kernel.block != static_cast<uint32_t>(number_) || kernel.stage != static_cast<uint32_t>(stage)) continue;
-        std::vector<uint32_t> tiles(kernel.tiles(count_));
-        for (uint32_t t = 0; t < tiles.size(); ++t) tiles[t] = t;
-        std::shuffle(tiles.begin(), tiles.end(), rng);
-        std::vector<float> scratch(kernel.scratch_floats + 16, std::nanf(""));
-        for (const uint32_t t : tiles) kernel.run(table_.data(), arena.floats.data(), kLevel, t, scratch.data());
-        for (size_t s = kernel.scratch_floats; s < scratch.size(); ++s)
-          if (!std::isnan(scratch[s])) overrun_ = true;
+        tiles_.resize(kernel.tiles(count_));
+        for (uint32_t t = 0; t < tiles_.size(); ++t) tiles_[t] = t;
+        if (shuffle) std::shuffle(tiles_.begin(), tiles_.end(), *shuffle);
+        if (scratch_.size() != kernel.scratch_floats + 16) scratch_.assign(kernel.scratch_floats + 16, std::nanf(""));
+        for (const uint32_t t : tiles_) kernel.run(table_.data(), arena.floats.data(), kLevel, t, scratch_.data());
+        for (size_t s = scratch_.size() - 16; s < scratch_.size(); ++s)
+          if (!std::isnan(scratch_[s])) overrun_ = true;
       }
   }
 
@@ -164,7 +165,8 @@ class Bucket {
   const plan::Block& block_;
   std::vector<std::vector<float>> pools_, results_;
   std::vector<uint32_t> given_;  // first row of each pool that is not written by the block
-  std::vector<uint32_t> table_;
+  std::vector<uint32_t> table_, tiles_;
+  std::vector<float> scratch_;
   bool overrun_ = false;
 };
 

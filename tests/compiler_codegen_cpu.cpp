@@ -18,7 +18,7 @@ void check(const plan::Plan& plan, uint32_t seed, const std::vector<uint32_t>& c
   for (size_t b = 0; b < plan.blocks.size(); ++b)
     for (const uint32_t count : counts) {
       Bucket bucket(plan, static_cast<int32_t>(b), count, rng);
-      bucket.run(*compiled.module, arena, rng);
+      bucket.run(*compiled.module, arena, &rng);
       EXPECT_LE(bucket.difference(arena), tolerance)
           << "seed " << seed << ", " << count << " records of " << plan.blocks[b].name << "\n" << plan::print(plan);
     }
@@ -71,7 +71,7 @@ TEST(CpuKernels, ResultBlocksCopyRowsInOrder) {
   Rng rng(1);
   const Arena arena(plan, rng);
   Bucket bucket(plan, 0, 9, rng);
-  bucket.run(*compiled.module, arena, rng);
+  bucket.run(*compiled.module, arena, &rng);
   for (uint32_t i = 0; i < 9; ++i) {
     const std::vector<double> row = bucket.operand(0, i);
     for (size_t e = 0; e < 13; ++e) EXPECT_EQ(bucket.results(0)[i * 13 + e], static_cast<float>(row[e]));
@@ -93,10 +93,10 @@ TEST(CpuKernels, ARecordGivesTheSameBitsInAnyBatch) {
   for (size_t b = 0; b < plan.blocks.size(); ++b) {
     const auto number = static_cast<int32_t>(b);
     Bucket many(plan, number, 131, rng);
-    many.run(*compiled.module, arena, rng);
+    many.run(*compiled.module, arena, &rng);
     for (const uint32_t i : {0u, 1u, 63u, 64u, 130u}) {
       Bucket one = many.alone(i);
-      one.run(*compiled.module, arena, rng);
+      one.run(*compiled.module, arena, &rng);
       for (size_t o = 0; o < plan.blocks[b].outputs.size(); ++o)
         EXPECT_EQ(0, std::memcmp(one.output(o, 0), many.output(o, i),
                                  sizeof(float) * static_cast<size_t>(plan.blocks[b].outputs[o].size)))

@@ -95,7 +95,8 @@ TEST(Cpu, TheTilesOfAllKernelsOfALaunchRunEachWithItsOwnScratch) {
   device->run({launch});
   for (int kernel_index = 0; kernel_index < 2; ++kernel_index)
     for (int tile = 0; tile < 64; ++tile)
-      EXPECT_EQ(called[kernel_index][tile], tile < (kernel_index ? 40 : 7) ? 1 : 0) << kernel_index << " " << tile;
+      EXPECT_EQ(called[kernel_index][tile], tile < (kernel_index ? 40 : 7) ? 1 : 0)
+          << kernel_index << " " << tile;
   EXPECT_EQ(bad_scratch, 0);
 }
 

@@ -85,7 +85,8 @@ TEST(CudaFaults, WhicheverCallFailsNothingLeaksAndTheCallIsNamed) {
       whole_life();
     } catch (const Error& e) {
       ++thrown;
-      EXPECT_TRUE(e.kind() == ErrorKind::Device || (e.kind() == ErrorKind::Unavailable && fake.failed() == "cuInit"))
+      EXPECT_TRUE(e.kind() == ErrorKind::Device ||
+                  (e.kind() == ErrorKind::Unavailable && fake.failed() == "cuInit"))
           << k << ": " << e.what();
       const std::string text = e.what();
       EXPECT_TRUE(text.find(fake.failed() + " failed: ") != text.npos ||
@@ -107,7 +108,8 @@ TEST(CudaFaults, AfterAFailedCallTheDeviceGoesOn) {
                                "cuGraphInstantiateWithParams", "cuGraphUpload"}) {
     fake.fail_function(function, CUDA_ERROR_UNKNOWN);
     const std::string message = message_of([&] { device->record(list); }, ErrorKind::Device);
-    EXPECT_EQ(message.rfind(std::string(function) + " failed: CUDA_ERROR_UNKNOWN (999): as the fake says", 0), 0u)
+    EXPECT_EQ(message.rfind(std::string(function) + " failed: CUDA_ERROR_UNKNOWN (999): as the fake says", 0),
+              0u)
         << message;
     fake.no_faults();
     fake.launches.clear();
@@ -124,9 +126,10 @@ TEST(CudaFaults, AFailedLaunchNamesTheKernelAndItsShape) {
   const auto module = device->load(kCubin);
   Launch launch = make_launch(module->kernel("k"), 0);
   launch.block = 2000;
-  EXPECT_EQ(message_of([&] { device->run({launch}); }, ErrorKind::Device),
-            "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE (1): as the fake says [kernel k, grid 3x1x1, block "
-            "2000x1x1, shared 100000]");
+  EXPECT_EQ(
+      message_of([&] { device->run({launch}); }, ErrorKind::Device),
+      "cuLaunchKernelEx failed: CUDA_ERROR_INVALID_VALUE (1): as the fake says [kernel k, grid 3x1x1, block "
+      "2000x1x1, shared 100000]");
 }
 
 TEST(CudaFaults, OutOfMemorySaysWhatWasAskedForAndWhatIsFree) {
@@ -135,7 +138,8 @@ TEST(CudaFaults, OutOfMemorySaysWhatWasAskedForAndWhatIsFree) {
   const auto device = open_cuda(0);
   const Buffer some = device->allocate(600);
   EXPECT_EQ(message_of([&] { device->allocate(500); }, ErrorKind::Device),
-            "cuda:0 is out of memory: 500 bytes asked for, 400 of 1000 bytes free. Use smaller batches, or a device with "
+            "cuda:0 is out of memory: 500 bytes asked for, 400 of 1000 bytes free. Use smaller batches, or a "
+            "device with "
             "more memory");
   EXPECT_EQ(device->allocate(400).bytes(), 400u);
 }
@@ -144,7 +148,8 @@ TEST(CudaFaults, AMissingKernelIsNamed) {
   FakeDriver fake;
   const auto device = open_cuda(0);
   const auto module = device->load(kCubin);
-  EXPECT_EQ(message_of([&] { module->kernel("other"); }, ErrorKind::Internal), "the compiled module has no kernel other");
+  EXPECT_EQ(message_of([&] { module->kernel("other"); }, ErrorKind::Internal),
+            "the compiled module has no kernel other");
 }
 
 TEST(CudaFaults, AKernelIsLookedUpOnce) {
@@ -165,9 +170,10 @@ TEST(CudaFaults, AKernelOfTheCpuIsRefused) {
 TEST(CudaOpen, NoGpuIsUnavailableAndSaysWhatToCheck) {
   FakeDriver fake;
   fake.gpus = 0;
-  EXPECT_EQ(message_of([] { open_cuda(0); }, ErrorKind::Unavailable),
-            "CUDA is not available: cuInit failed: CUDA_ERROR_NO_DEVICE (100): as the fake says [driver R580 (CUDA "
-            "13.0)]. Check the GPU with nvidia-smi, or use --device cpu.");
+  EXPECT_EQ(
+      message_of([] { open_cuda(0); }, ErrorKind::Unavailable),
+      "CUDA is not available: cuInit failed: CUDA_ERROR_NO_DEVICE (100): as the fake says [driver R580 (CUDA "
+      "13.0)]. Check the GPU with nvidia-smi, or use --device cpu.");
   EXPECT_EQ(Device::open("auto")->kind(), Kind::Cpu);
 }
 
@@ -186,7 +192,8 @@ TEST(CudaLaunches, ARecordingLaunchesWhatRunLaunches) {
   FakeDriver fake;
   const auto device = open_cuda(0);
   const auto module = device->load(kCubin);
-  const LaunchList list = {make_launch(module->kernel("first"), 4), make_launch(module->kernel("second"), 5, true)};
+  const LaunchList list = {make_launch(module->kernel("first"), 4),
+                           make_launch(module->kernel("second"), 5, true)};
   device->run(list);
   auto plain = std::exchange(fake.launches, {});
   ASSERT_EQ(plain.size(), 2u);
@@ -271,7 +278,8 @@ class Graphs : public testing::Test {
     config.hStream = stream_;
     size_t bytes = 0;
     char params = 0;
-    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                      CU_LAUNCH_PARAM_END};
     RONDO_CU(fake_.table(), cuLaunchKernelEx(&config, function_, nullptr, packed));
   }
   graph::Graph capture(int launches) {
@@ -306,7 +314,8 @@ TEST_F(Graphs, AFailedInstantiationNamesTheNode) {
   const graph::Graph graph = capture(1);
   fake_.fail_function("cuGraphInstantiateWithParams", CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(message_of([&] { (void)graph::instantiate(graph); }, ErrorKind::Device),
-            "cuGraphInstantiateWithParams failed: CUDA_ERROR_UNKNOWN (999): as the fake says [see the error code; kernel "
+            "cuGraphInstantiateWithParams failed: CUDA_ERROR_UNKNOWN (999): as the fake says [see the error "
+            "code; kernel "
             "node k]");
 }
 
@@ -320,16 +329,19 @@ TEST_F(Graphs, ABrokenCaptureNamesTheCallAndLeavesTheStreamUsable) {
         });
       },
       ErrorKind::Device);
-  EXPECT_EQ(message, "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): as the fake says");
+  EXPECT_EQ(message,
+            "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): as the fake says");
   EXPECT_EQ(capture(2).node_count(), 2u);
 }
 
 TEST_F(Graphs, ACaptureBrokenByACallThatNobodyLookedAtSaysSo) {
   const driver::Driver& d = fake_.table();
-  EXPECT_EQ(message_of([&] { (void)graph::capture(d, stream_, [&] { (void)d.cuStreamSynchronize(stream_); }); },
-                       ErrorKind::Device),
-            "cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901): as the fake says [a call between "
-            "begin and end that is not allowed in a capture, and whose status was not looked at]");
+  EXPECT_EQ(
+      message_of([&] { (void)graph::capture(d, stream_, [&] { (void)d.cuStreamSynchronize(stream_); }); },
+                 ErrorKind::Device),
+      "cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901): as the fake says [a call "
+      "between "
+      "begin and end that is not allowed in a capture, and whose status was not looked at]");
   launch();
   EXPECT_EQ(fake_.launches.size(), 1u);
 }

@@ -1,4 +1,5 @@
-// One suite for every device: cpu always, cuda where there is one (a test is skipped with the reason where there is not).
+// One suite for every device: cpu always, cuda where there is one (a test is skipped with the reason where
+// there is not).
 #include "rondo/device/device.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +27,8 @@ std::string message_of(const std::function<void()>& work, ErrorKind kind) {
   return "";
 }
 
-// The same small kernel for each device: it reads the count of its bucket at `level` from the table and adds weights[0]
-// to each of the `count` floats that the table's first word pair points to.
+// The same small kernel for each device: it reads the count of its bucket at `level` from the table and adds
+// weights[0] to each of the `count` floats that the table's first word pair points to.
 constexpr uint32_t kHeader = 2, kBlocks = 2, kBases = 1;
 
 void cpu_add(const uint32_t* table, const float* weights, uint32_t level, uint32_t tile, float* scratch) {
@@ -74,7 +75,8 @@ class Devices : public testing::TestWithParam<const char*> {
     std::vector<uint32_t> table(kHeader + counts.size() * kBlocks * (2 + kBases));
     const uint64_t address = rows_.address();
     std::memcpy(table.data(), &address, 8);
-    for (size_t level = 0; level < counts.size(); ++level) table[kHeader + (level * kBlocks + 1) * 3] = counts[level];
+    for (size_t level = 0; level < counts.size(); ++level)
+      table[kHeader + (level * kBlocks + 1) * 3] = counts[level];
     table_ = device_->allocate(table.size() * 4);
     device_->upload(table_, 0, table.data(), table.size() * 4);
     const float one = 1;
@@ -182,10 +184,11 @@ TEST_P(Devices, MarksMeasureTheWorkBetweenThem) {
 }
 
 TEST_P(Devices, TooMuchMemoryIsRefusedWithTheNumbersAndTheDeviceGoesOn) {
-  const std::string message =
-      message_of([&] { device_->allocate(size_t{1} << 60); }, ErrorKind::Device);
-  EXPECT_NE(message.find(" is out of memory: 1152921504606846976 bytes asked for, "), message.npos) << message;
-  EXPECT_NE(message.find(" bytes free. Use smaller batches, or a device with more memory"), message.npos) << message;
+  const std::string message = message_of([&] { device_->allocate(size_t{1} << 60); }, ErrorKind::Device);
+  EXPECT_NE(message.find(" is out of memory: 1152921504606846976 bytes asked for, "), message.npos)
+      << message;
+  EXPECT_NE(message.find(" bytes free. Use smaller batches, or a device with more memory"), message.npos)
+      << message;
   EXPECT_EQ(device_->allocate(16).bytes(), 16u);
 }
 
@@ -212,7 +215,8 @@ TEST_P(Devices, MemoryAndUnitsAreKnown) {
   EXPECT_GE(kernel_->resident_blocks(64, 0), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Devices, testing::Values("cpu", "cuda"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, Devices, testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
 
 // ---------------------------------------------------------------- opening
 

@@ -52,26 +52,35 @@ class Found : public testing::Test {
   }
   // A libcuda that has every function of versions up to its own, but for `missing`.
   std::string fake_libcuda(const std::string& name, int version, const std::string& missing = "") {
-    return build(name, "#include <string.h>\n"
-                       "static const int version = " + std::to_string(version) + ";\n"
-                       "extern \"C\" int cuDriverGetVersion(int* v) { *v = version; return 0; }\n"
-                       "static int text(int, const char** t) { *t = \"a text\"; return 0; }\n"
-                       "static int fine() { return 0; }\n"
-                       "extern \"C\" int cuGetProcAddress_v2(const char* name, void** f, int v, unsigned long long, int* s) {\n"
-                       "  *f = 0; *s = 1;\n"
-                       "  if (!strcmp(name, \"" + missing + "\")) return 500;\n"
-                       "  if (v > version) { *s = 2; return 0; }\n"
-                       "  *s = 0; *f = strncmp(name, \"cuGetError\", 10) ? (void*)fine : (void*)text; return 0;\n"
-                       "}\n");
+    return build(
+        name,
+        "#include <string.h>\n"
+        "static const int version = " +
+            std::to_string(version) +
+            ";\n"
+            "extern \"C\" int cuDriverGetVersion(int* v) { *v = version; return 0; }\n"
+            "static int text(int, const char** t) { *t = \"a text\"; return 0; }\n"
+            "static int fine() { return 0; }\n"
+            "extern \"C\" int cuGetProcAddress_v2(const char* name, void** f, int v, unsigned long long, "
+            "int* s) {\n"
+            "  *f = 0; *s = 1;\n"
+            "  if (!strcmp(name, \"" +
+            missing +
+            "\")) return 500;\n"
+            "  if (v > version) { *s = 2; return 0; }\n"
+            "  *s = 0; *f = strncmp(name, \"cuGetError\", 10) ? (void*)fine : (void*)text; return 0;\n"
+            "}\n");
   }
   fs::path folder_;
 };
 
 TEST_F(Found, AMissingLibraryIsNamedWithTheReasonAndWhatToDo) {
   use("RONDO_LIBCUDA", "/nowhere/libcuda.so.1");
-  EXPECT_EQ(message_of([] { load_driver(); }, ErrorKind::Unavailable),
-            "CUDA is not available: cannot open /nowhere/libcuda.so.1 (No such file or directory). RONDO_LIBCUDA must "
-            "be the path of a libcuda.so: correct it, unset it to look in the usual places, or use --device cpu.");
+  EXPECT_EQ(
+      message_of([] { load_driver(); }, ErrorKind::Unavailable),
+      "CUDA is not available: cannot open /nowhere/libcuda.so.1 (No such file or directory). RONDO_LIBCUDA "
+      "must "
+      "be the path of a libcuda.so: correct it, unset it to look in the usual places, or use --device cpu.");
 }
 
 TEST_F(Found, WithoutADriverTheMessageSaysHowToGoOn) {
@@ -79,9 +88,10 @@ TEST_F(Found, WithoutADriverTheMessageSaysHowToGoOn) {
     dlclose(real);
     GTEST_SKIP() << "this machine has a libcuda";
   }
-  EXPECT_EQ(message_of([] { load_driver(); }, ErrorKind::Unavailable),
-            "CUDA is not available: cannot open libcuda.so.1 (No such file or directory). Set RONDO_LIBCUDA to its "
-            "path, or use --device cpu.");
+  EXPECT_EQ(
+      message_of([] { load_driver(); }, ErrorKind::Unavailable),
+      "CUDA is not available: cannot open libcuda.so.1 (No such file or directory). Set RONDO_LIBCUDA to its "
+      "path, or use --device cpu.");
 }
 
 TEST_F(Found, ALibraryThatIsNoDriverIsRefused) {
@@ -97,7 +107,8 @@ TEST_F(Found, ADriverBeforeCuda12IsTooOld) {
   use("RONDO_LIBCUDA", path);
   EXPECT_EQ(message_of([] { load_driver(); }, ErrorKind::Unavailable),
             "CUDA is not available: " + path +
-                " is driver older than R525 (CUDA 11.8), needed is R525 (CUDA 12.0) or newer. Update the driver, or "
+                " is driver older than R525 (CUDA 11.8), needed is R525 (CUDA 12.0) or newer. Update the "
+                "driver, or "
                 "use --device cpu.");
 }
 
@@ -114,10 +125,11 @@ TEST_F(Found, EveryFunctionOfANewDriverIsFound) {
 TEST_F(Found, AMissingRequiredFunctionIsNamed) {
   const std::string path = fake_libcuda("part", 12040, "cuGraphLaunch");
   use("RONDO_LIBCUDA", path);
-  EXPECT_EQ(message_of([] { load_driver(); }, ErrorKind::Unavailable),
-            "CUDA is not available: " + path +
-                " (R550 (CUDA 12.4)) does not have cuGraphLaunch. Set RONDO_LIBCUDA to a complete driver, or use "
-                "--device cpu.");
+  EXPECT_EQ(
+      message_of([] { load_driver(); }, ErrorKind::Unavailable),
+      "CUDA is not available: " + path +
+          " (R550 (CUDA 12.4)) does not have cuGraphLaunch. Set RONDO_LIBCUDA to a complete driver, or use "
+          "--device cpu.");
 }
 
 #if CUDA_VERSION >= 12030
@@ -140,9 +152,12 @@ TEST(DriverName, IsTheFirstBranchOfTheCudaVersion) {
 
 TEST(Check, AFailureSaysCallCodeTextAndContext) {
   Driver d;
-  d.cuGetErrorName.set(+[](CUresult, const char** t) { return *t = "CUDA_ERROR_INVALID_VALUE", CUDA_SUCCESS; }, 13000);
-  d.cuGetErrorString.set(+[](CUresult, const char** t) { return *t = "invalid argument", CUDA_SUCCESS; }, 13000);
-  d.cuMemFree.set(+[](CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; }, 13000);
+  d.cuGetErrorName.set(
+      +[](CUresult, const char** t) { return *t = "CUDA_ERROR_INVALID_VALUE", CUDA_SUCCESS; }, 13000);
+  d.cuGetErrorString.set(
+      +[](CUresult, const char** t) { return *t = "invalid argument", CUDA_SUCCESS; }, 13000);
+  d.cuMemFree.set(
+      +[](CUdeviceptr) { return CUDA_ERROR_INVALID_VALUE; }, 13000);
   EXPECT_EQ(message_of([&] { RONDO_CU(d, cuMemFree(0)); }, ErrorKind::Device),
             "cuMemFree failed: CUDA_ERROR_INVALID_VALUE (1): invalid argument");
   EXPECT_EQ(message_of([&] { RONDO_CU_WITH(d, cuMemFree(0), "kernel k, grid 1"); }, ErrorKind::Device),
@@ -151,10 +166,12 @@ TEST(Check, AFailureSaysCallCodeTextAndContext) {
 
 TEST_F(Found, AMissingNvrtcIsNamedWithWhatToInstall) {
   use("RONDO_LIBNVRTC", "/nowhere/libnvrtc.so");
-  EXPECT_EQ(message_of([] { load_nvrtc(); }, ErrorKind::Unavailable),
-            "NVRTC, which compiles CUDA kernels, is not available: cannot open /nowhere/libnvrtc.so (No such file or "
-            "directory). Install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set RONDO_LIBNVRTC to the "
-            "path of libnvrtc.so");
+  EXPECT_EQ(
+      message_of([] { load_nvrtc(); }, ErrorKind::Unavailable),
+      "NVRTC, which compiles CUDA kernels, is not available: cannot open /nowhere/libnvrtc.so (No such file "
+      "or "
+      "directory). Install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set RONDO_LIBNVRTC to the "
+      "path of libnvrtc.so");
 }
 
 TEST_F(Found, ALibraryThatIsNoNvrtcIsRefusedWithWhatItLacks) {

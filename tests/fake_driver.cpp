@@ -92,18 +92,36 @@ struct Calls {
   // Never made to fail and not counted: it is what messages are made with.
   static CUresult GetErrorName(CUresult code, const char** text) {
     switch (code) {
-      case CUDA_ERROR_INVALID_VALUE: *text = "CUDA_ERROR_INVALID_VALUE"; break;
-      case CUDA_ERROR_OUT_OF_MEMORY: *text = "CUDA_ERROR_OUT_OF_MEMORY"; break;
-      case CUDA_ERROR_NO_DEVICE: *text = "CUDA_ERROR_NO_DEVICE"; break;
-      case CUDA_ERROR_NOT_FOUND: *text = "CUDA_ERROR_NOT_FOUND"; break;
-      case CUDA_ERROR_UNKNOWN: *text = "CUDA_ERROR_UNKNOWN"; break;
-      case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: *text = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; break;
-      case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: *text = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"; break;
-      default: *text = "CUDA_ERROR_OTHER"; break;
+      case CUDA_ERROR_INVALID_VALUE:
+        *text = "CUDA_ERROR_INVALID_VALUE";
+        break;
+      case CUDA_ERROR_OUT_OF_MEMORY:
+        *text = "CUDA_ERROR_OUT_OF_MEMORY";
+        break;
+      case CUDA_ERROR_NO_DEVICE:
+        *text = "CUDA_ERROR_NO_DEVICE";
+        break;
+      case CUDA_ERROR_NOT_FOUND:
+        *text = "CUDA_ERROR_NOT_FOUND";
+        break;
+      case CUDA_ERROR_UNKNOWN:
+        *text = "CUDA_ERROR_UNKNOWN";
+        break;
+      case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+        *text = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED";
+        break;
+      case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+        *text = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED";
+        break;
+      default:
+        *text = "CUDA_ERROR_OTHER";
+        break;
     }
     return CUDA_SUCCESS;
   }
-  static CUresult GetErrorString(CUresult, const char** text) { return *text = "as the fake says", CUDA_SUCCESS; }
+  static CUresult GetErrorString(CUresult, const char** text) {
+    return *text = "as the fake says", CUDA_SUCCESS;
+  }
 
   static CUresult DeviceGetCount(int* n) {
     ENTER("cuDeviceGetCount");
@@ -122,11 +140,20 @@ struct Calls {
   static CUresult DeviceGetAttribute(int* v, CUdevice_attribute which, CUdevice) {
     ENTER("cuDeviceGetAttribute");
     switch (which) {
-      case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *v = fake->major; break;
-      case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *v = fake->minor; break;
-      case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *v = 4; break;
-      case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *v = 232448; break;
-      default: return CUDA_ERROR_INVALID_VALUE;
+      case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *v = fake->major;
+        break;
+      case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *v = fake->minor;
+        break;
+      case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *v = 4;
+        break;
+      case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *v = 232448;
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
   }
@@ -165,7 +192,8 @@ struct Calls {
   static CUresult ModuleGetFunction(CUfunction* f, CUmodule m, const char* name) {
     ENTER("cuModuleGetFunction");
     REQUIRE(fake->find(m, "module"));
-    if (std::find(fake->kernels.begin(), fake->kernels.end(), name) == fake->kernels.end()) return CUDA_ERROR_NOT_FOUND;
+    if (std::find(fake->kernels.begin(), fake->kernels.end(), name) == fake->kernels.end())
+      return CUDA_ERROR_NOT_FOUND;
     *f = static_cast<CUfunction>(fake->make("function"));
     fake->find(*f, "function")->name = name;
     fake->find(m, "module")->functions[name] = reinterpret_cast<uint64_t>(*f);
@@ -206,7 +234,9 @@ struct Calls {
     fake->used_ += bytes;
     return CUDA_SUCCESS;
   }
-  static CUresult MemFree(CUdeviceptr p) { return release("cuMemFree", reinterpret_cast<void*>(p), "memory"); }
+  static CUresult MemFree(CUdeviceptr p) {
+    return release("cuMemFree", reinterpret_cast<void*>(p), "memory");
+  }
   static CUresult MemGetInfo(size_t* free, size_t* total) {
     ENTER("cuMemGetInfo");
     *free = fake->total_bytes - fake->used_;
@@ -218,7 +248,8 @@ struct Calls {
     NOT_IN_CAPTURE();
     std::shared_ptr<char[]> memory(new char[bytes]);
     *p = memory.get();
-    fake->things_[reinterpret_cast<uint64_t>(*p)] = Thing{.kind = "host memory", .bytes = bytes, .memory = memory};
+    fake->things_[reinterpret_cast<uint64_t>(*p)] =
+        Thing{.kind = "host memory", .bytes = bytes, .memory = memory};
     return CUDA_SUCCESS;
   }
   static CUresult MemFreeHost(void* p) { return release("cuMemFreeHost", p, "host memory"); }
@@ -295,8 +326,8 @@ struct Calls {
     REQUIRE(stream && function && fake->context_depth_ > 0);
     REQUIRE(c->gridDimX && c->blockDimX && c->blockDimX <= 1024);
     REQUIRE(static_cast<int>(c->sharedMemBytes) <= function->dynamic_limit);
-    REQUIRE(!params && extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER && extra[2] == CU_LAUNCH_PARAM_BUFFER_SIZE &&
-            extra[4] == CU_LAUNCH_PARAM_END);
+    REQUIRE(!params && extra && extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER &&
+            extra[2] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[4] == CU_LAUNCH_PARAM_END);
     const auto* bytes = static_cast<const unsigned char*>(extra[1]);
     Launched launch{.kernel = function->name,
                     .grid = c->gridDimX,

@@ -1,10 +1,10 @@
 // A driver without a GPU: a table of functions over a small model of libcuda, with faults to order.
 //
-// It keeps what exists (memory, streams, events, modules, graphs, references to the context), knows the rules of stream
-// capture that our code can meet (900 for what is not allowed, 901 after it, an end that makes the stream usable
-// again), moves bytes (device memory is host memory), and logs launches; a kernel runs when it is given a body.
-// Calls are counted in order: fail(k) makes the k-th from now fail without doing its work, except releases, which
-// release and then report the failure, as the real ones may.
+// It keeps what exists (memory, streams, events, modules, graphs, references to the context), knows the rules
+// of stream capture that our code can meet (900 for what is not allowed, 901 after it, an end that makes the
+// stream usable again), moves bytes (device memory is host memory), and logs launches; a kernel runs when it
+// is given a body. Calls are counted in order: fail(k) makes the k-th from now fail without doing its work,
+// except releases, which release and then report the failure, as the real ones may.
 #pragma once
 #include <cuda.h>
 
@@ -63,11 +63,11 @@ class FakeDriver {
   struct Thing {
     std::string kind;
     size_t bytes = 0;
-    std::vector<Launched> nodes;        // graph, exec; a capture in progress of a stream
-    bool capturing = false, broken = false;  // stream
-    double time = 0;                    // event
-    std::string name;                   // function
-    int dynamic_limit = 48 * 1024;      // function
+    std::vector<Launched> nodes;                // graph, exec; a capture in progress of a stream
+    bool capturing = false, broken = false;     // stream
+    double time = 0;                            // event
+    std::string name;                           // function
+    int dynamic_limit = 48 * 1024;              // function
     std::map<std::string, uint64_t> functions;  // module
     std::shared_ptr<char[]> memory;
   };

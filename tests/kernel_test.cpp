@@ -63,7 +63,8 @@ class Kernels : public testing::Test {
 std::string get(KernelCache& cache, const std::string& text, int* compiled, Outcome* outcome = nullptr) {
   const Hash128 key = make_key({"test", "c", "f", "a", text});
   return cache
-      .get(key, "k", ".bin", ".txt", text, [&] { return ++*compiled, "made of " + text; }, outcome)
+      .get(
+          key, "k", ".bin", ".txt", text, [&] { return ++*compiled, "made of " + text; }, outcome)
       ->bytes;
 }
 
@@ -73,7 +74,8 @@ TEST_F(Kernels, EveryPartOfTheKeyCounts) {
   const KeyParts base{"so", "gcc 12", "-O3", "native", "int x;"};
   const Hash128 key = make_key(base);
   EXPECT_EQ(key, make_key(base));
-  for (auto part : {&KeyParts::kind, &KeyParts::compiler, &KeyParts::flags, &KeyParts::architecture, &KeyParts::text}) {
+  for (auto part :
+       {&KeyParts::kind, &KeyParts::compiler, &KeyParts::flags, &KeyParts::architecture, &KeyParts::text}) {
     KeyParts other = base;
     other.*part = "different";
     EXPECT_NE(key, make_key(other));
@@ -128,15 +130,16 @@ TEST_F(Kernels, ADamagedFileIsDeletedAndMadeAgainWhereverTheDamageIs) {
   const auto attached = trace::attach(sink);
   int expected = 1;
   for (size_t at = 0; at <= good.size(); ++at) {
-    std::string bad = good.substr(0, at);                               // cut off
-    if (at < good.size() && at % 2) bad = good, bad[at] ^= 1;           // or one bit turned
-    if (at == good.size()) bad += "x";                                  // or longer
+    std::string bad = good.substr(0, at);                      // cut off
+    if (at < good.size() && at % 2) bad = good, bad[at] ^= 1;  // or one bit turned
+    if (at == good.size()) bad += "x";                         // or longer
     std::ofstream(file, std::ios::binary) << bad;
     KernelCache cache(folder_);
     ASSERT_EQ(get(cache, "x", &compiled), "made of x") << at;
     ASSERT_EQ(compiled, ++expected) << at;
   }
-  EXPECT_EQ(sink->events("kernel.cache").at(0).text, file.string() + " is damaged: deleted, and compiled again");
+  EXPECT_EQ(sink->events("kernel.cache").at(0).text,
+            file.string() + " is damaged: deleted, and compiled again");
   KernelCache cache(folder_);
   get(cache, "x", &compiled);
   EXPECT_EQ(compiled, expected);
@@ -157,8 +160,9 @@ TEST_F(Kernels, AFolderThatCannotBeWrittenCostsOneNoteAndNothingElse) {
   EXPECT_EQ(compiled, 2);
   const auto notes = sink->events("kernel.cache");
   ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].text.find("(Not a directory): compiled kernels are kept in memory only. Set RONDO_CACHE_DIR to a "
-                               "folder that can be written, or to off"),
+  EXPECT_NE(notes[0].text.find(
+                "(Not a directory): compiled kernels are kept in memory only. Set RONDO_CACHE_DIR to a "
+                "folder that can be written, or to off"),
             std::string::npos)
       << notes[0].text;
   trace::set_log_level(trace::Level::Warn);
@@ -184,14 +188,16 @@ TEST_F(Kernels, ThreadsThatAskForOneKeyCompileItOnce) {
 TEST_F(Kernels, WhatFailsToCompileIsTriedAgain) {
   KernelCache cache(folder_);
   const auto fail = []() -> std::string { throw Error(ErrorKind::Internal, "no"); };
-  EXPECT_EQ(message_of([&] { cache.get(hash("one"), "k", ".bin", ".txt", "", fail); }, ErrorKind::Internal), "no");
+  EXPECT_EQ(message_of([&] { cache.get(hash("one"), "k", ".bin", ".txt", "", fail); }, ErrorKind::Internal),
+            "no");
   EXPECT_EQ(cache.get(hash("one"), "k", ".bin", ".txt", "", [] { return std::string("now"); })->bytes, "now");
 }
 
 TEST_F(Kernels, ASecondKeyFindsTheSameFile) {
   int compiled = 0;
   KernelCache cache(folder_);
-  const auto made = cache.get(hash("one"), "k", ".bin", ".txt", "", [&] { return ++compiled, std::string("bytes"); });
+  const auto made =
+      cache.get(hash("one"), "k", ".bin", ".txt", "", [&] { return ++compiled, std::string("bytes"); });
   for (int twice = 0; twice < 2; ++twice) cache.also(*made, hash("two"), "k", ".bin");
   KernelCache next(folder_);
   ASSERT_NE(next.find(hash("two"), "k", ".bin"), nullptr);
@@ -220,8 +226,10 @@ TEST_F(Kernels, HostTextBecomesAFunction) {
 
 TEST_F(Kernels, HostTextRunsWithoutACacheFolderToo) {
   KernelCache cache("");
-  const std::string one = "extern \"C\" int one() { return 1; }", two = "extern \"C\" int one() { return 2; }";
-  const auto first = compile_host("one", one, nullptr, cache), second = compile_host("one", two, nullptr, cache);
+  const std::string one = "extern \"C\" int one() { return 1; }",
+                    two = "extern \"C\" int one() { return 2; }";
+  const auto first = compile_host("one", one, nullptr, cache),
+             second = compile_host("one", two, nullptr, cache);
   EXPECT_EQ(first->function<int()>("one")(), 1);
   EXPECT_EQ(second->function<int()>("one")(), 2);
 }
@@ -239,13 +247,14 @@ TEST_F(Kernels, ALibraryWhoseFileWasDeletedIsLoadedFromMemory) {
 TEST_F(Kernels, AMissingSymbolIsNamed) {
   KernelCache cache(folder_);
   const auto library = compile_host("one", "extern \"C\" int one() { return 1; }", nullptr, cache);
-  EXPECT_EQ(message_of([&] { library->symbol("two"); }, ErrorKind::Internal), library->path() + " does not export two");
+  EXPECT_EQ(message_of([&] { library->symbol("two"); }, ErrorKind::Internal),
+            library->path() + " does not export two");
 }
 
 TEST_F(Kernels, HostTextThatDoesNotCompileIsKeptAndTheLogIsShown) {
   KernelCache cache(folder_);
-  const std::string message =
-      message_of([&] { compile_host("bad", "int f( { return nonsense; }", nullptr, cache); }, ErrorKind::Internal);
+  const std::string message = message_of(
+      [&] { compile_host("bad", "int f( { return nonsense; }", nullptr, cache); }, ErrorKind::Internal);
   EXPECT_NE(message.find(" did not compile bad (exit status 1): the text is " + folder_.string() + "/bad-"),
             message.npos)
       << message;
@@ -257,7 +266,8 @@ TEST_F(Kernels, WithoutACompilerTheMessageSaysWhatToInstall) {
   const std::string path = std::getenv("PATH");
   use("PATH", folder_);
   EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
-            "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host side of a "
+            "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the "
+            "host side of a "
             "model. Install one (apt install g++), or set RONDO_CXX to its path");
   use("PATH", path);
 }
@@ -265,7 +275,8 @@ TEST_F(Kernels, WithoutACompilerTheMessageSaysWhatToInstall) {
 TEST_F(Kernels, AWrongCompilerIsNamed) {
   use("RONDO_CXX", "/nowhere/c++");
   EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
-            "RONDO_CXX is '/nowhere/c++': expected the name or path of a C++ compiler that can be run. Correct or unset "
+            "RONDO_CXX is '/nowhere/c++': expected the name or path of a C++ compiler that can be run. "
+            "Correct or unset "
             "it");
   use("RONDO_CXX", "/bin/false");
   EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
@@ -302,8 +313,9 @@ TEST_F(Kernels, CudaTextBecomesACubinAndIsFoundAgain) {
     KernelCache cache(folder_);
     first = compile_cuda("twice", kCuda, "sm_90", &outcome, cache)->bytes;
     EXPECT_EQ(outcome.from, From::Compiled);
-    EXPECT_EQ(first.substr(0, 4), "\x7f"
-                                  "ELF");
+    EXPECT_EQ(first.substr(0, 4),
+              "\x7f"
+              "ELF");
     EXPECT_NE(first.find("twice"), first.npos);
   }
   KernelCache cache(folder_);
@@ -320,7 +332,8 @@ TEST_F(Kernels, CudaTextThatDoesNotCompileIsKeptAndTheLogIsShown) {
   const std::string message =
       message_of([&] { compile_cuda("bad", "__global__ void f() { nonsense; }", "sm_90", nullptr, cache); },
                  ErrorKind::Internal);
-  EXPECT_NE(message.find(" did not compile bad for sm_90: NVRTC_ERROR_COMPILATION: the text is " + folder_.string()),
+  EXPECT_NE(message.find(" did not compile bad for sm_90: NVRTC_ERROR_COMPILATION: the text is " +
+                         folder_.string()),
             message.npos)
       << message;
   EXPECT_NE(message.find("identifier \"nonsense\" is undefined"), message.npos) << message;
@@ -334,7 +347,8 @@ TEST_F(Kernels, AnArchitectureThatNvrtcDoesNotKnowIsRefused) {
   const std::string message =
       message_of([&] { compile_cuda("k", kCuda, "sm_999", nullptr, cache); }, ErrorKind::Unavailable);
   EXPECT_NE(message.find(" does not compile for sm_999: expected sm_"), message.npos) << message;
-  EXPECT_NE(message.find("Install another NVRTC, or set RONDO_LIBNVRTC to the path of one"), message.npos) << message;
+  EXPECT_NE(message.find("Install another NVRTC, or set RONDO_LIBNVRTC to the path of one"), message.npos)
+      << message;
 }
 
 // A table that stands for a machine's NVRTC: it makes a "cubin" of the text.
@@ -342,7 +356,8 @@ struct FakeNvrtc {
   static inline int compiled = 0;
   static nvrtcResult arch_count(int* n) { return *n = 1, NVRTC_SUCCESS; }
   static nvrtcResult archs(int* a) { return *a = 90, NVRTC_SUCCESS; }
-  static nvrtcResult create(nvrtcProgram* p, const char*, const char*, int, const char* const*, const char* const*) {
+  static nvrtcResult create(nvrtcProgram* p, const char*, const char*, int, const char* const*,
+                            const char* const*) {
     return *p = nullptr, NVRTC_SUCCESS;
   }
   static nvrtcResult destroy(nvrtcProgram*) { return NVRTC_SUCCESS; }
@@ -366,7 +381,8 @@ struct FakeNvrtc {
 TEST_F(Kernels, AnotherNvrtcCompilesAnew) {
   FakeNvrtc::compiled = 0;
   KernelCache cache(folder_);
-  for (const driver::Nvrtc& table : {FakeNvrtc::table(12, 4), FakeNvrtc::table(13, 0), FakeNvrtc::table(12, 4)}) {
+  for (const driver::Nvrtc& table :
+       {FakeNvrtc::table(12, 4), FakeNvrtc::table(13, 0), FakeNvrtc::table(12, 4)}) {
     driver::set_nvrtc_for_tests(&table);
     EXPECT_EQ(compile_cuda("k", "text", "sm_90", nullptr, cache)->bytes, "cubin");
   }

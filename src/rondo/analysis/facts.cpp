@@ -52,6 +52,8 @@ struct Printer {
 
   void hoist(const BlockFact& b) {
     if (!b.climbs.empty()) return line("  {} depends on {}", b.name, names(b.climbs));
+    const auto& reached = facts.recursions.climbs[static_cast<size_t>(facts.flow.node(b.function, b.members.back()))];
+    if (!reached.empty()) return line("  {} uses what {} made in an earlier phase", b.name, names(reached));
     std::vector<int32_t> around;
     for (size_t r = 0; r < facts.recursions.list.size(); ++r)
       if (facts.recursions.in_territory(static_cast<int32_t>(r), facts.flow, b.function, b.region))

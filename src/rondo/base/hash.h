@@ -1,5 +1,6 @@
-// A good 128-bit hash of bytes, not cryptographic: MurmurHash3 x64_128 (Austin Appleby's public-domain algorithm), as a
-// stream. Keys of caches and checksums of files; the value of a text is the same on every machine and in every version.
+// A good 128-bit hash of bytes, not cryptographic: MurmurHash3 x64_128 (Austin Appleby's public-domain
+// algorithm), as a stream. Keys of caches and checksums of files; the value of a text is the same on every
+// machine and in every version.
 #pragma once
 #include <compare>
 #include <cstddef>

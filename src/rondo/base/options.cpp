@@ -20,9 +20,11 @@ std::string variable(const char* name) {
 trace::Level log_level() {
   const std::string value = variable("RONDO_LOG");
   if (value.empty()) return trace::Level::Warn;
-  for (auto level : {trace::Level::Off, trace::Level::Error, trace::Level::Warn, trace::Level::Info, trace::Level::Debug})
+  for (auto level :
+       {trace::Level::Off, trace::Level::Error, trace::Level::Warn, trace::Level::Info, trace::Level::Debug})
     if (value == trace::name(level)) return level;
-  throw Error(ErrorKind::Usage, fmt::format("RONDO_LOG is '{}': expected off, error, warn, info or debug", value));
+  throw Error(ErrorKind::Usage,
+              fmt::format("RONDO_LOG is '{}': expected off, error, warn, info or debug", value));
 }
 
 int threads() {
@@ -32,7 +34,8 @@ int threads() {
   const char* end = value.data() + value.size();
   const auto [stop, code] = std::from_chars(value.data(), end, count);
   if (code != std::errc() || stop != end || count < 1 || count > 1024)
-    throw Error(ErrorKind::Usage, fmt::format("RONDO_THREADS is '{}': expected a whole number from 1 to 1024", value));
+    throw Error(ErrorKind::Usage,
+                fmt::format("RONDO_THREADS is '{}': expected a whole number from 1 to 1024", value));
   return count;
 }
 

@@ -2,10 +2,10 @@
 //
 //   RONDO_LIBCUDA       path of libcuda (else the one in the process, else libcuda.so.1)
 //   RONDO_LIBNVRTC      path of libnvrtc (else libnvrtc.so.13, libnvrtc.so.12, the toolkit's folder)
-//   RONDO_CACHE_DIR     folder of compiled kernels (else $XDG_CACHE_HOME/rondo, else ~/.cache/rondo); "off" = none
-//   RONDO_CXX           host compiler (else g++, c++, clang++ on the PATH)
-//   RONDO_LOG           off, error, warn (default), info or debug, on stderr
-//   RONDO_THREADS       workers of the cpu device, 1 to 1024 (else the hardware threads)
+//   RONDO_CACHE_DIR     folder of compiled kernels (else $XDG_CACHE_HOME/rondo, else ~/.cache/rondo); "off" =
+//   none RONDO_CXX           host compiler (else g++, c++, clang++ on the PATH) RONDO_LOG           off,
+//   error, warn (default), info or debug, on stderr RONDO_THREADS       workers of the cpu device, 1 to 1024
+//   (else the hardware threads)
 #pragma once
 #include <string>
 
@@ -14,14 +14,14 @@
 namespace rondo {
 
 struct Options {
-  std::string libcuda;     // "" = look for it
-  std::string libnvrtc;    // "" = look for it
-  std::string cache_dir;   // "" = no disk cache
-  std::string cxx;         // "" = look for one
-  std::string path;        // PATH, where programs are looked for
-  std::string temp_dir;    // TMPDIR, or /tmp
+  std::string libcuda;    // "" = look for it
+  std::string libnvrtc;   // "" = look for it
+  std::string cache_dir;  // "" = no disk cache
+  std::string cxx;        // "" = look for one
+  std::string path;       // PATH, where programs are looked for
+  std::string temp_dir;   // TMPDIR, or /tmp
   trace::Level log = trace::Level::Warn;
-  int threads = 0;         // 0 = the hardware threads
+  int threads = 0;  // 0 = the hardware threads
 };
 
 // Reads the environment now. Throws Error(Usage) naming the variable and its value.

@@ -15,7 +15,8 @@
 
 namespace rondo::trace {
 
-// Until the stream has read RONDO_LOG everything is wanted, so that the first event finds the stream and settles it.
+// Until the stream has read RONDO_LOG everything is wanted, so that the first event finds the stream and
+// settles it.
 std::atomic<uint8_t> detail::highest_level{static_cast<uint8_t>(Level::Debug)};
 
 const char* name(Level level) noexcept {
@@ -63,7 +64,8 @@ Stream& stream() {
 void log_line(const Event& e) {
   std::string line;
   if (e.kind == Kind::Span)
-    line = fmt::format("rondo: {} {:.3f} ms{}{}\n", e.name, e.dur_us / 1000, e.text.empty() ? "" : ": ", e.text);
+    line =
+        fmt::format("rondo: {} {:.3f} ms{}{}\n", e.name, e.dur_us / 1000, e.text.empty() ? "" : ": ", e.text);
   else if (e.kind == Kind::Counter)
     line = fmt::format("rondo: {} += {}\n", e.name, e.value);
   else
@@ -142,9 +144,10 @@ struct ChromeSink::State {
 ChromeSink::ChromeSink(const std::string& path) : state_(std::make_unique<State>()) {
   state_->file = std::fopen(path.c_str(), "w");
   if (!state_->file)
-    throw Error(ErrorKind::Usage,
-                fmt::format("cannot write the trace to {} ({}): expected a path in a folder that can be written", path,
-                            std::strerror(errno)));
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format("cannot write the trace to {} ({}): expected a path in a folder that can be written",
+                    path, std::strerror(errno)));
   std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", state_->file);
 }
 
@@ -154,13 +157,14 @@ ChromeSink::~ChromeSink() {
 }
 
 void ChromeSink::take(const Event& e) noexcept {
-  std::string line = fmt::format("{}\n{{\"name\":{},\"pid\":1,\"tid\":{},\"ts\":{:.3f},", state_->first ? "" : ",",
-                                 quoted(e.name), e.thread, e.start_us);
+  std::string line = fmt::format("{}\n{{\"name\":{},\"pid\":1,\"tid\":{},\"ts\":{:.3f},",
+                                 state_->first ? "" : ",", quoted(e.name), e.thread, e.start_us);
   state_->first = false;
   if (e.kind == Kind::Span) {
     line += fmt::format("\"ph\":\"X\",\"dur\":{:.3f},\"args\":{{\"text\":{}}}}}", e.dur_us, quoted(e.text));
   } else if (e.kind == Kind::Counter) {
-    auto at = std::find_if(state_->totals.begin(), state_->totals.end(), [&](auto& t) { return t.first == e.name; });
+    auto at = std::find_if(state_->totals.begin(), state_->totals.end(),
+                           [&](auto& t) { return t.first == e.name; });
     if (at == state_->totals.end()) at = state_->totals.emplace(at, e.name, 0);
     if (std::isfinite(e.value)) at->second += e.value;
     line += fmt::format("\"ph\":\"C\",\"args\":{{\"value\":{}}}}}", at->second);

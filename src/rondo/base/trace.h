@@ -1,8 +1,9 @@
-// ONE stream of events: timed spans, counters and notes (a fallback, a reason, a warning). Everything that a report, a
-// log or a profile shows goes through here.
+// ONE stream of events: timed spans, counters and notes (a fallback, a reason, a warning). Everything that a
+// report, a log or a profile shows goes through here.
 //
-// In: events from any thread. Out: the sinks attached at that moment: memory (reports, tests), a Chrome/Perfetto JSON
-// file, and stderr as RONDO_LOG says. With no sink that wants an event's level, the event costs one relaxed load.
+// In: events from any thread. Out: the sinks attached at that moment: memory (reports, tests), a
+// Chrome/Perfetto JSON file, and stderr as RONDO_LOG says. With no sink that wants an event's level, the
+// event costs one relaxed load.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -23,12 +24,12 @@ const char* name(Kind kind) noexcept;
 struct Event {
   Kind kind = Kind::Note;
   Level level = Level::Debug;
-  std::string name;       // what, stable: "kernel.compile"
-  double start_us = 0;    // since the first event of the process
-  double dur_us = 0;      // Span
-  uint32_t thread = 0;    // small numbers in order of first appearance
-  double value = 0;       // Counter: the amount to add
-  std::string text;       // Span, Note: the particulars
+  std::string name;     // what, stable: "kernel.compile"
+  double start_us = 0;  // since the first event of the process
+  double dur_us = 0;    // Span
+  uint32_t thread = 0;  // small numbers in order of first appearance
+  double value = 0;     // Counter: the amount to add
+  std::string text;     // Span, Note: the particulars
 };
 
 // Takes events one at a time (calls are serialised by the stream). Must not throw and must not emit events.
@@ -44,9 +45,9 @@ class MemorySink final : public Sink {
   MemorySink();
   ~MemorySink() override;
   void take(const Event& event) noexcept override;
-  std::vector<Event> events() const;                   // a copy, in order of their end
+  std::vector<Event> events() const;  // a copy, in order of their end
   std::vector<Event> events(std::string_view name) const;
-  double total(std::string_view name) const;           // spans: microseconds; counters: sum; notes: how many
+  double total(std::string_view name) const;  // spans: microseconds; counters: sum; notes: how many
   void clear();
 
  private:
@@ -103,7 +104,8 @@ void counter(std::string_view name, double value = 1);
 // Times the scope it lives in. A Debug event.
 class Span {
  public:
-  explicit Span(const char* name) noexcept : name_(name), on_(wants(Level::Debug)), start_us_(on_ ? now_us() : 0) {}
+  explicit Span(const char* name) noexcept
+      : name_(name), on_(wants(Level::Debug)), start_us_(on_ ? now_us() : 0) {}
   Span(const char* name, std::string_view text) : Span(name) { say(text); }
   ~Span();
   Span(const Span&) = delete;

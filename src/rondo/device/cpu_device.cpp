@@ -37,7 +37,8 @@ struct Workers {
     for (auto& s : scratch) {
       s = std::make_unique<HostBytes>(floats * sizeof(float));
       if (!s->data)
-        throw Error(ErrorKind::Device, fmt::format("the cpu is out of memory: {} bytes of scratch asked for", floats * 4));
+        throw Error(ErrorKind::Device,
+                    fmt::format("the cpu is out of memory: {} bytes of scratch asked for", floats * 4));
     }
     scratch_floats = floats;
   }
@@ -49,7 +50,8 @@ struct Workers {
 
 class CpuLaunch final : public Kernel {
  public:
-  CpuLaunch(std::string name, std::vector<const abi::CpuKernel*> items, CpuTable table, std::shared_ptr<Workers> workers)
+  CpuLaunch(std::string name, std::vector<const abi::CpuKernel*> items, CpuTable table,
+            std::shared_ptr<Workers> workers)
       : Kernel(std::move(name)), items_(std::move(items)), table_(table), workers_(std::move(workers)) {
     for (const abi::CpuKernel* item : items_) workers_->need_scratch(item->scratch_floats);
     ends_.resize(items_.size());
@@ -58,8 +60,8 @@ class CpuLaunch final : public Kernel {
 
   void run(const Launch& launch) const {
     if (launch.param_bytes != kParamBytes)
-      throw Error(ErrorKind::Internal, fmt::format("launch of {} has {} bytes of parameters, expected {}", name(),
-                                                   launch.param_bytes, kParamBytes));
+      throw Error(ErrorKind::Internal, fmt::format("launch of {} has {} bytes of parameters, expected {}",
+                                                   name(), launch.param_bytes, kParamBytes));
     uint64_t table_address, weights_address;
     uint32_t level;
     std::memcpy(&table_address, launch.params, 8);
@@ -71,8 +73,8 @@ class CpuLaunch final : public Kernel {
     // Tiles of all items lie one after the other; ends_[i] is where those of item i end.
     uint32_t tiles = 0;
     for (size_t i = 0; i < items_.size(); ++i) {
-      const size_t descriptor = table_.header_words + (size_t{level} * table_.blocks + items_[i]->block) *
-                                                          (2 + table_.bases);
+      const size_t descriptor =
+          table_.header_words + (size_t{level} * table_.blocks + items_[i]->block) * (2 + table_.bases);
       if (const uint32_t count = table[descriptor]) tiles += items_[i]->tiles(count);
       ends_[i] = tiles;
     }
@@ -124,8 +126,11 @@ class CpuDevice final : public Device {
 
   Buffer allocate(size_t bytes) override {
     if (bytes == 0) return {};
+    // Linux promises more than there is and ends the process when it is used.
+    const Memory m = memory();
+    if (bytes > m.total_bytes) fail_allocation("the cpu", bytes, m);
     auto owner = std::make_unique<HostBytes>(bytes);
-    if (!owner->data) fail_allocation("the cpu", bytes, memory());
+    if (!owner->data) fail_allocation("the cpu", bytes, m);
     const auto address = reinterpret_cast<uint64_t>(owner->data);
     return Buffer(std::move(owner), address, bytes);
   }
@@ -146,7 +151,9 @@ class CpuDevice final : public Device {
   void synchronize() override {}
 
   void run(const LaunchList& list) override { run_list(list); }
-  std::unique_ptr<Recording> record(const LaunchList& list) override { return std::make_unique<CpuRecording>(list); }
+  std::unique_ptr<Recording> record(const LaunchList& list) override {
+    return std::make_unique<CpuRecording>(list);
+  }
 
   std::unique_ptr<Mark> mark() override { return std::make_unique<CpuMark>(); }
   double elapsed_ms(const Mark& from, const Mark& to) override {

@@ -1,5 +1,5 @@
-// The cpu device: generated CPU kernels, tile by tile, over a thread pool. Memory is the host's; run() is done when it
-// returns.
+// The cpu device: generated CPU kernels, tile by tile, over a thread pool. Memory is the host's; run() is
+// done when it returns.
 #pragma once
 #include <memory>
 

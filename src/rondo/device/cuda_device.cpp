@@ -16,7 +16,8 @@ namespace {
 
 using driver::Driver;
 
-// Programmatic dependent launches become graph edges from CUDA 12.3 on; a capture by an older driver refuses them.
+// Programmatic dependent launches become graph edges from CUDA 12.3 on; a capture by an older driver refuses
+// them.
 constexpr int kDependentInGraphs = 12030;
 // Compute capability that has griddepcontrol.
 constexpr int kDependentMajor = 9;
@@ -59,7 +60,8 @@ class Current {
   const Driver& d_;
 };
 
-// For destructors: what cannot be released (the process is ending, the context is lost) is left to the driver.
+// For destructors: what cannot be released (the process is ending, the context is lost) is left to the
+// driver.
 template <class Release>
 void quietly(const Context& c, const Release& release) noexcept {
   CUcontext ignored = nullptr;
@@ -76,18 +78,22 @@ Context::~Context() {
 ContextPtr open_context(int ordinal) {
   const Driver& d = driver::driver();
   if (const CUresult code = d.cuInit(0); code != CUDA_SUCCESS)
-    throw Error(ErrorKind::Unavailable,
-                fmt::format("CUDA is not available: cuInit failed: {} [driver {}]. Check the GPU with nvidia-smi, or use "
-                            "--device cpu.",
-                            driver::describe(d, code), d.name()));
+    throw Error(
+        ErrorKind::Unavailable,
+        fmt::format(
+            "CUDA is not available: cuInit failed: {} [driver {}]. Check the GPU with nvidia-smi, or use "
+            "--device cpu.",
+            driver::describe(d, code), d.name()));
   int count = 0;
   RONDO_CU(d, cuDeviceGetCount(&count));
   if (ordinal >= count)
-    throw Error(ErrorKind::Unavailable,
-                count == 0 ? "CUDA is not available: the driver sees no GPU. Check CUDA_VISIBLE_DEVICES, or use --device "
-                             "cpu."
-                           : fmt::format("there is no cuda:{}: expected cuda:0{}. Check CUDA_VISIBLE_DEVICES", ordinal,
-                                         count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
+    throw Error(
+        ErrorKind::Unavailable,
+        count == 0
+            ? "CUDA is not available: the driver sees no GPU. Check CUDA_VISIBLE_DEVICES, or use --device "
+              "cpu."
+            : fmt::format("there is no cuda:{}: expected cuda:0{}. Check CUDA_VISIBLE_DEVICES", ordinal,
+                          count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
   auto c = std::make_shared<Context>(d);
   c->ordinal = ordinal;
   RONDO_CU(d, cuDeviceGet(&c->device, ordinal));
@@ -98,7 +104,8 @@ ContextPtr open_context(int ordinal) {
   c->minor = c->attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   c->units = c->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   c->shared_limit = c->attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  RONDO_CU_WITH(d, cuDevicePrimaryCtxRetain(&c->handle, c->device), fmt::format("cuda:{} {}", ordinal, c->name));
+  RONDO_CU_WITH(d, cuDevicePrimaryCtxRetain(&c->handle, c->device),
+                fmt::format("cuda:{} {}", ordinal, c->name));
   const Current current(*c);
   RONDO_CU(d, cuStreamCreate(&c->stream, CU_STREAM_NON_BLOCKING));
   return c;
@@ -134,18 +141,22 @@ class CudaKernel final : public Kernel {
   CudaKernel(std::string name, const Context& c, CUfunction function)
       : Kernel(std::move(name)), context_(c), function_(function) {
     int fixed = 0;
-    RONDO_CU_WITH(c.d, cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function), this->name());
-    // 48 KiB of dynamic shared memory unless asked for more; asked for once, here, since it may not be in a capture.
-    RONDO_CU_WITH(c.d,
-                  cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, c.shared_limit - fixed),
+    RONDO_CU_WITH(c.d, cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
                   this->name());
+    // 48 KiB of dynamic shared memory unless asked for more; asked for once, here, since it may not be in a
+    // capture.
+    RONDO_CU_WITH(
+        c.d,
+        cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, c.shared_limit - fixed),
+        this->name());
   }
 
   uint32_t resident_blocks(uint32_t threads, uint32_t shared_bytes) const override {
     const Current current(context_);
     int blocks = 0;
     RONDO_CU_WITH(context_.d,
-                  cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function_, static_cast<int>(threads), shared_bytes),
+                  cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function_, static_cast<int>(threads),
+                                                              shared_bytes),
                   fmt::format("kernel {}, block {}, shared {}", name(), threads, shared_bytes));
     return static_cast<uint32_t>(blocks * context_.units);
   }
@@ -163,10 +174,11 @@ class CudaKernel final : public Kernel {
     config.attrs = &attribute;
     config.numAttrs = dependent ? 1 : 0;
     size_t bytes = l.param_bytes;
-    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<uint8_t*>(l.params), CU_LAUNCH_PARAM_BUFFER_SIZE,
-                      &bytes, CU_LAUNCH_PARAM_END};
+    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<uint8_t*>(l.params),
+                      CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
     RONDO_CU_WITH(context_.d, cuLaunchKernelEx(&config, function_, nullptr, packed),
-                  fmt::format("kernel {}, grid {}x1x1, block {}x1x1, shared {}", name(), l.grid, l.block, l.shared_bytes));
+                  fmt::format("kernel {}, grid {}x1x1, block {}x1x1, shared {}", name(), l.grid, l.block,
+                              l.shared_bytes));
   }
 
  private:
@@ -179,8 +191,8 @@ class CudaModule final : public Module {
   CudaModule(ContextPtr c, std::span<const char> cubin) : context_(std::move(c)) {
     const Current current(*context_);
     RONDO_CU_WITH(context_->d, cuModuleLoadDataEx(&module_, cubin.data(), 0, nullptr, nullptr),
-                  fmt::format("cubin of {} bytes, for cuda:{} sm_{}{}", cubin.size(), context_->ordinal, context_->major,
-                              context_->minor));
+                  fmt::format("cubin of {} bytes, for cuda:{} sm_{}{}", cubin.size(), context_->ordinal,
+                              context_->major, context_->minor));
   }
   ~CudaModule() override {
     kernels_.clear();
@@ -242,9 +254,12 @@ class CudaDevice final : public Device {
 
   Kind kind() const override { return Kind::Cuda; }
   std::string description() const override {
-    return fmt::format("cuda:{} {}, {}, driver {}", context_->ordinal, context_->name, architecture(), d_.name());
+    return fmt::format("cuda:{} {}, {}, driver {}", context_->ordinal, context_->name, architecture(),
+                       d_.name());
   }
-  std::string architecture() const override { return fmt::format("sm_{}{}", context_->major, context_->minor); }
+  std::string architecture() const override {
+    return fmt::format("sm_{}{}", context_->major, context_->minor);
+  }
   uint32_t units() const override { return static_cast<uint32_t>(context_->units); }
   Memory memory() const override {
     const Current current(*context_);
@@ -294,7 +309,8 @@ class CudaDevice final : public Device {
   }
   void synchronize() override {
     const Current current(*context_);
-    RONDO_CU_WITH(d_, cuStreamSynchronize(context_->stream), "the fault may be of any work since the last synchronize");
+    RONDO_CU_WITH(d_, cuStreamSynchronize(context_->stream),
+                  "the fault may be of any work since the last synchronize");
   }
 
   void run(const LaunchList& list) override {
@@ -303,7 +319,8 @@ class CudaDevice final : public Device {
   }
 
   std::unique_ptr<Recording> record(const LaunchList& list) override {
-    const trace::Span span("device.record", trace::wants(trace::Level::Debug) ? fmt::format("{} launches", list.size()) : "");
+    const trace::Span span("device.record",
+                           trace::wants(trace::Level::Debug) ? fmt::format("{} launches", list.size()) : "");
     const Current current(*context_);
     const bool dependent = context_->major >= kDependentMajor && d_.version >= kDependentInGraphs;
     const graph::Graph graph = graph::capture(d_, context_->stream, [&] { launch_all(list, dependent); });
@@ -321,7 +338,8 @@ class CudaDevice final : public Device {
   }
   double elapsed_ms(const Mark& from, const Mark& to) override {
     const Current current(*context_);
-    const CUevent start = static_cast<const CudaMark&>(from).event, end = static_cast<const CudaMark&>(to).event;
+    const CUevent start = static_cast<const CudaMark&>(from).event,
+                  end = static_cast<const CudaMark&>(to).event;
     RONDO_CU(d_, cuEventSynchronize(end));
     float ms = 0;
     RONDO_CU(d_, cuEventElapsedTime(&ms, start, end));
@@ -331,13 +349,16 @@ class CudaDevice final : public Device {
   std::unique_ptr<Module> load(std::span<const char> cubin) override {
     return std::make_unique<CudaModule>(context_, cubin);
   }
-  std::unique_ptr<Kernel> cpu_kernel(std::string name, std::vector<const abi::CpuKernel*>, CpuTable) override {
-    throw Error(ErrorKind::Internal, fmt::format("{} is a kernel of the cpu device, this is {}", name, description()));
+  std::unique_ptr<Kernel> cpu_kernel(std::string name, std::vector<const abi::CpuKernel*>,
+                                     CpuTable) override {
+    throw Error(ErrorKind::Internal,
+                fmt::format("{} is a kernel of the cpu device, this is {}", name, description()));
   }
 
  private:
   void launch_all(const LaunchList& list, bool dependent) {
-    for (const Launch& l : list) static_cast<const CudaKernel*>(l.kernel)->launch(l, dependent && l.dependent);
+    for (const Launch& l : list)
+      static_cast<const CudaKernel*>(l.kernel)->launch(l, dependent && l.dependent);
   }
   void check_allocated(CUresult code, const char* call, size_t bytes) const {
     if (code == CUDA_SUCCESS) return;

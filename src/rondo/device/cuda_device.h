@@ -1,4 +1,5 @@
-// The cuda device: a GPU's primary context (which PyTorch and the CUDA run-time share), one stream of our own.
+// The cuda device: a GPU's primary context (which PyTorch and the CUDA run-time share), one stream of our
+// own.
 #pragma once
 #include <memory>
 

@@ -31,15 +31,16 @@ void set_params(Launch* launch, uint64_t table, uint64_t weights, uint32_t level
 
 void check_range(const char* what, const Buffer& buffer, size_t offset, size_t bytes) {
   if (offset <= buffer.bytes() && bytes <= buffer.bytes() - offset) return;
-  throw Error(ErrorKind::Internal, fmt::format("{} of {} bytes at offset {} of a buffer of {} bytes", what, bytes,
-                                               offset, buffer.bytes()));
+  throw Error(ErrorKind::Internal, fmt::format("{} of {} bytes at offset {} of a buffer of {} bytes", what,
+                                               bytes, offset, buffer.bytes()));
 }
 
 void fail_allocation(const std::string& where, size_t bytes, const Memory& memory) {
-  throw Error(ErrorKind::Device,
-              fmt::format("{} is out of memory: {} bytes asked for, {} of {} bytes free. Use smaller batches, or a "
-                          "device with more memory",
-                          where, bytes, memory.free_bytes, memory.total_bytes));
+  throw Error(
+      ErrorKind::Device,
+      fmt::format("{} is out of memory: {} bytes asked for, {} of {} bytes free. Use smaller batches, or a "
+                  "device with more memory",
+                  where, bytes, memory.free_bytes, memory.total_bytes));
 }
 
 std::unique_ptr<Device> Device::open(const std::string& which) {
@@ -61,7 +62,8 @@ std::unique_ptr<Device> Device::open(const std::string& which) {
     const auto [stop, code] = std::from_chars(begin, end, ordinal);
     if (code == std::errc() && stop == end && ordinal >= 0) return open_cuda(ordinal);
   }
-  throw Error(ErrorKind::Usage, fmt::format("there is no device '{}': expected auto, cpu, cuda or cuda:N", which));
+  throw Error(ErrorKind::Usage,
+              fmt::format("there is no device '{}': expected auto, cpu, cuda or cuda:N", which));
 }
 
 }  // namespace rondo::device

@@ -1,9 +1,11 @@
-// A place that kernels run on: memory, an ordered stream of work, launches. One interface, two devices: cpu, cuda.
+// A place that kernels run on: memory, an ordered stream of work, launches. One interface, two devices: cpu,
+// cuda.
 //
-// In: kernels (a loaded cubin; generated CPU kernels) and LaunchLists, which are data: run one now, or record it and
-// launch the recording many times. All work of a Device happens in the order of the calls; upload, download, run and
-// launch may return before it is done, synchronize() waits. A Device is used by one thread at a time.
-// Everything a Device hands out may outlive it. Failures: Error(Device); no such device: Error(Unavailable).
+// In: kernels (a loaded cubin; generated CPU kernels) and LaunchLists, which are data: run one now, or record
+// it and launch the recording many times. All work of a Device happens in the order of the calls; upload,
+// download, run and launch may return before it is done, synchronize() waits. A Device is used by one thread
+// at a time. Everything a Device hands out may outlive it. Failures: Error(Device); no such device:
+// Error(Unavailable).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +20,8 @@ namespace rondo::device {
 
 enum class Kind { Cpu, Cuda };
 
-// Owned bytes: device memory, or host memory that the device can copy from and to at full speed. 256-byte aligned.
+// Owned bytes: device memory, or host memory that the device can copy from and to at full speed. 256-byte
+// aligned.
 class Buffer {
  public:
   struct Owner {
@@ -50,8 +53,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   const std::string& name() const { return name_; }
-  // CUDA: how many blocks of `threads` threads and `shared_bytes` dynamic bytes are on the whole GPU at a time.
-  // CPU: 1.
+  // CUDA: how many blocks of `threads` threads and `shared_bytes` dynamic bytes are on the whole GPU at a
+  // time. CPU: 1.
   virtual uint32_t resident_blocks(uint32_t threads, uint32_t shared_bytes) const = 0;
 
  protected:
@@ -95,8 +98,8 @@ class Mark {
   virtual ~Mark() = default;
 };
 
-// How the cpu device finds the count of a bucket: word header_words + (level * blocks + block) * (2 + bases) of the
-// table (batch/abi.h).
+// How the cpu device finds the count of a bucket: word header_words + (level * blocks + block) * (2 + bases)
+// of the table (batch/abi.h).
 struct CpuTable {
   uint32_t header_words = 0, blocks = 0, bases = 1;
 };
@@ -107,12 +110,14 @@ struct Memory {
 
 class Device {
  public:
-  // "cpu", "cuda" (the first GPU), "cuda:N", or "auto": cuda when there is one, else cpu with a note that says why.
+  // "cpu", "cuda" (the first GPU), "cuda:N", or "auto": cuda when there is one, else cpu with a note that
+  // says why.
   static std::unique_ptr<Device> open(const std::string& which = "auto");
   virtual ~Device() = default;
 
   virtual Kind kind() const = 0;
-  virtual std::string description() const = 0;   // "cuda:0 NVIDIA H200, sm_90, driver R580 (CUDA 13.0)", "cpu, 16 threads"
+  virtual std::string description()
+      const = 0;  // "cuda:0 NVIDIA H200, sm_90, driver R580 (CUDA 13.0)", "cpu, 16 threads"
   virtual std::string architecture() const = 0;  // "sm_90"; cpu: ""
   virtual uint32_t units() const = 0;            // multiprocessors; worker threads
   virtual Memory memory() const = 0;
@@ -121,16 +126,16 @@ class Device {
   virtual Buffer allocate(size_t bytes) = 0;
   virtual Buffer allocate_pinned(size_t bytes) = 0;
 
-  // From/to host memory (pinned: in the background; else as if copied before the call returns). Ranges must lie inside
-  // the buffer: Error(Internal) otherwise.
+  // From/to host memory (pinned: in the background; else as if copied before the call returns). Ranges must
+  // lie inside the buffer: Error(Internal) otherwise.
   virtual void upload(const Buffer& to, size_t offset, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const Buffer& from, size_t offset, size_t bytes) = 0;
   virtual void fill_zero(const Buffer& buffer, size_t offset, size_t bytes) = 0;
   virtual void synchronize() = 0;
 
   virtual void run(const LaunchList& list) = 0;
-  // Never null; on the cpu, launch() is run(). Throws what the driver says when the list cannot become a graph; the
-  // device stays usable and run() of the same list still works.
+  // Never null; on the cpu, launch() is run(). Throws what the driver says when the list cannot become a
+  // graph; the device stays usable and run() of the same list still works.
   virtual std::unique_ptr<Recording> record(const LaunchList& list) = 0;
 
   virtual std::unique_ptr<Mark> mark() = 0;                         // here
@@ -138,8 +143,8 @@ class Device {
 
   // cuda only, else Error(Internal). shared_bytes of later launches may be anything up to the device's limit.
   virtual std::unique_ptr<Module> load(std::span<const char> cubin) = 0;
-  // cpu only, else Error(Internal): the kernels of one plan::Launch; they are independent of each other, so that all
-  // their tiles go into one parallel loop.
+  // cpu only, else Error(Internal): the kernels of one plan::Launch; they are independent of each other, so
+  // that all their tiles go into one parallel loop.
   virtual std::unique_ptr<Kernel> cpu_kernel(std::string name, std::vector<const abi::CpuKernel*> items,
                                              CpuTable table) = 0;
 };

@@ -10,7 +10,8 @@
 namespace rondo::device {
 namespace {
 
-// About 50 us on current x86 cores (a pause is 10 to 40 ns): longer than what lies between two loops of one minibatch.
+// About 50 us on current x86 cores (a pause is 10 to 40 ns): longer than what lies between two loops of one
+// minibatch.
 constexpr uint32_t kSpins = 2000;
 
 void pause() {
@@ -67,8 +68,7 @@ void ThreadPool::run_shared(Loop* loop) {
   }
   work(loop, 0);
   current_.store(nullptr);
-  for (uint32_t spin = 0; active_.load() != 0; ++spin)
-    spin < kSpins ? pause() : std::this_thread::yield();
+  for (uint32_t spin = 0; active_.load() != 0; ++spin) spin < kSpins ? pause() : std::this_thread::yield();
 }
 
 void ThreadPool::serve(uint32_t worker) {

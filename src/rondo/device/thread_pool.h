@@ -1,8 +1,8 @@
 // Threads that stay: a parallel loop over tiles costs a fraction of a microsecond when they are awake.
 //
-// In: a loop of independent tiles. Out: all of them done when run() returns. The caller is worker 0 and works too; tiles
-// are claimed one at a time, so uneven tiles balance. Threads spin for a moment after a loop, then sleep. One caller at
-// a time; the loop body must not throw.
+// In: a loop of independent tiles. Out: all of them done when run() returns. The caller is worker 0 and works
+// too; tiles are claimed one at a time, so uneven tiles balance. Threads spin for a moment after a loop, then
+// sleep. One caller at a time; the loop body must not throw.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -33,7 +33,9 @@ class ThreadPool {
     Loop loop;
     loop.tiles = tiles;
     loop.body = &body;
-    loop.call = [](const void* b, uint32_t tile, uint32_t worker) { (*static_cast<const Body*>(b))(tile, worker); };
+    loop.call = [](const void* b, uint32_t tile, uint32_t worker) {
+      (*static_cast<const Body*>(b))(tile, worker);
+    };
     run_shared(&loop);
   }
 
@@ -48,9 +50,9 @@ class ThreadPool {
   void run_shared(Loop* loop);
   void serve(uint32_t worker);
 
-  // A worker enters by active_ += 1 and then reads current_; the caller withdraws current_ and then waits for active_ to
-  // be 0. Both orders are sequentially consistent, so either the worker sees nothing or the caller waits for it: a Loop
-  // on the caller's stack is never touched after run() returns.
+  // A worker enters by active_ += 1 and then reads current_; the caller withdraws current_ and then waits for
+  // active_ to be 0. Both orders are sequentially consistent, so either the worker sees nothing or the caller
+  // waits for it: a Loop on the caller's stack is never touched after run() returns.
   alignas(64) std::atomic<Loop*> current_{nullptr};
   alignas(64) std::atomic<uint32_t> active_{0};
   alignas(64) std::atomic<uint32_t> epoch_{0};  // of loops; what idle workers watch

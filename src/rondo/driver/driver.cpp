@@ -18,8 +18,9 @@ namespace {
 struct Branch {
   int cuda, branch;
 };
-constexpr Branch kBranches[] = {{12000, 525}, {12010, 530}, {12020, 535}, {12030, 545}, {12040, 550}, {12050, 555},
-                                {12060, 560}, {12080, 570}, {12090, 575}, {13000, 580}, {13010, 590}};
+constexpr Branch kBranches[] = {{12000, 525}, {12010, 530}, {12020, 535}, {12030, 545},
+                                {12040, 550}, {12050, 555}, {12060, 560}, {12080, 570},
+                                {12090, 575}, {13000, 580}, {13010, 590}};
 constexpr int kOldest = 12000;
 constexpr bool required = true, optional = false;
 
@@ -45,14 +46,14 @@ Library find_libcuda() {
   if (!own.empty()) {
     Library library = open_library({own});
     if (!library.handle)
-      unavailable(library.reasons, "RONDO_LIBCUDA must be the path of a libcuda.so: correct it, unset it to "
-                                   "look in the usual places, or use --device cpu.");
+      unavailable(library.reasons,
+                  "RONDO_LIBCUDA must be the path of a libcuda.so: correct it, unset it to "
+                  "look in the usual places, or use --device cpu.");
     return library;
   }
   Library library = open_library({"libcuda.so.1"}, true);
   if (!library.handle) library = open_library({"libcuda.so.1"});
-  if (!library.handle)
-    unavailable(library.reasons, "Set RONDO_LIBCUDA to its path, or use --device cpu.");
+  if (!library.handle) unavailable(library.reasons, "Set RONDO_LIBCUDA to its path, or use --device cpu.");
   return library;
 }
 
@@ -65,7 +66,8 @@ std::unique_ptr<Driver> load_driver() {
   const auto get_version =
       reinterpret_cast<decltype(&::cuDriverGetVersion)>(find_symbol(library, "cuDriverGetVersion"));
   if (!get_version)
-    unavailable(library.path + " has no cuDriverGetVersion", "RONDO_LIBCUDA must be the path of a libcuda.so.");
+    unavailable(library.path + " has no cuDriverGetVersion",
+                "RONDO_LIBCUDA must be the path of a libcuda.so.");
   if (const CUresult code = get_version(&d->version); code != CUDA_SUCCESS)
     unavailable(fmt::format("cuDriverGetVersion of {} failed with {}", library.path, static_cast<int>(code)),
                 "Check the driver with nvidia-smi, or use --device cpu.");
@@ -75,7 +77,7 @@ std::unique_ptr<Driver> load_driver() {
                             driver_name(kOldest)),
                 "Update the driver, or use --device cpu.");
   std::string missing;
-#define RONDO_FIND(name, since, need)                                        \
+#define RONDO_FIND(name, since, need) \
   if (!find(&d->name, get, d->version) && need) missing += missing.empty() ? #name : ", " #name;
   RONDO_DRIVER_FUNCTIONS(RONDO_FIND)
 #undef RONDO_FIND
@@ -117,7 +119,9 @@ const Driver& driver() {
   return *found;
 }
 
-const Driver* set_driver_for_tests(const Driver* table) { return replaced.exchange(table, std::memory_order_acq_rel); }
+const Driver* set_driver_for_tests(const Driver* table) {
+  return replaced.exchange(table, std::memory_order_acq_rel);
+}
 
 std::string describe(const Driver& d, CUresult code) {
   const char *name = nullptr, *text = nullptr;
@@ -127,7 +131,8 @@ std::string describe(const Driver& d, CUresult code) {
 }
 
 void fail(const Driver& d, CUresult code, const char* call, const std::string& context, ErrorKind kind) {
-  // <cuda.h> renames functions to their newest version (cuMemAlloc_v2); people know them by their plain names.
+  // <cuda.h> renames functions to their newest version (cuMemAlloc_v2); people know them by their plain
+  // names.
   std::string_view function(call);
   function = function.substr(0, function.find('('));
   if (const size_t at = function.rfind("_v"); at != function.npos && at + 3 == function.size())

@@ -34,7 +34,8 @@ Library open_library(const std::vector<std::string>& names, bool only_loaded) {
         library.path = map->l_name;
       return library;
     }
-    library.reasons += fmt::format("{}{} ({})", library.reasons.empty() ? "cannot open " : ", ", name, reason(name));
+    library.reasons +=
+        fmt::format("{}{} ({})", library.reasons.empty() ? "cannot open " : ", ", name, reason(name));
   }
   return library;
 }

@@ -1,4 +1,5 @@
-// A shared library found at run time. The last reason of dlopen is kept, because it is what a user needs to read.
+// A shared library found at run time. The last reason of dlopen is kept, because it is what a user needs to
+// read.
 #pragma once
 #include <string>
 #include <utility>
@@ -15,7 +16,7 @@ struct Library {
     std::swap(reasons, other.reasons);
     return *this;
   }
-  ~Library();                              // closes it
+  ~Library();                                 // closes it
   void keep() noexcept { handle = nullptr; }  // for as long as the process lives
 
   void* handle = nullptr;

@@ -17,10 +17,11 @@ namespace rondo::driver {
 namespace {
 
 [[noreturn]] void unavailable(const std::string& why) {
-  throw Error(ErrorKind::Unavailable,
-              fmt::format("NVRTC, which compiles CUDA kernels, is not available: {}. Install the CUDA toolkit or "
-                          "`pip install nvidia-cuda-nvrtc`, or set RONDO_LIBNVRTC to the path of libnvrtc.so",
-                          why));
+  throw Error(
+      ErrorKind::Unavailable,
+      fmt::format("NVRTC, which compiles CUDA kernels, is not available: {}. Install the CUDA toolkit or "
+                  "`pip install nvidia-cuda-nvrtc`, or set RONDO_LIBNVRTC to the path of libnvrtc.so",
+                  why));
 }
 
 // 0 when there is no driver: then any NVRTC will do, nothing is going to be loaded here.
@@ -50,15 +51,16 @@ std::unique_ptr<Nvrtc> load_nvrtc() {
   auto n = std::make_unique<Nvrtc>();
   n->where = library.path;
   std::string missing;
-#define RONDO_FIND(name)                                                             \
-  n->name = reinterpret_cast<decltype(n->name)>(find_symbol(library, #name));        \
+#define RONDO_FIND(name)                                                      \
+  n->name = reinterpret_cast<decltype(n->name)>(find_symbol(library, #name)); \
   if (!n->name) missing += missing.empty() ? #name : ", " #name;
   RONDO_NVRTC_FUNCTIONS(RONDO_FIND)
 #undef RONDO_FIND
   if (!missing.empty()) unavailable(fmt::format("{} does not have {}", library.path, missing));
   if (n->nvrtcVersion(&n->major, &n->minor) != NVRTC_SUCCESS)
     unavailable(fmt::format("{} does not tell its version", library.path));
-  trace::note(trace::Level::Info, "nvrtc.found", fmt::format("NVRTC {}.{}, {}", n->major, n->minor, n->where));
+  trace::note(trace::Level::Info, "nvrtc.found",
+              fmt::format("NVRTC {}.{}, {}", n->major, n->minor, n->where));
   library.keep();
   return n;
 }
@@ -79,6 +81,8 @@ const Nvrtc& nvrtc() {
   return *table;
 }
 
-const Nvrtc* set_nvrtc_for_tests(const Nvrtc* table) { return replaced.exchange(table, std::memory_order_acq_rel); }
+const Nvrtc* set_nvrtc_for_tests(const Nvrtc* table) {
+  return replaced.exchange(table, std::memory_order_acq_rel);
+}
 
 }  // namespace rondo::driver

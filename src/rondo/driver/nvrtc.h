@@ -1,7 +1,7 @@
 // The table of NVRTC functions: found at run time like libcuda, needs neither a GPU nor a CUDA toolkit.
 //
-// Looked for in RONDO_LIBNVRTC if set; else libnvrtc.so.13 and .12 (the driver's own major version first, since a cubin
-// of a newer compiler may be refused by an older driver), then in the toolkit's folder.
+// Looked for in RONDO_LIBNVRTC if set; else libnvrtc.so.13 and .12 (the driver's own major version first,
+// since a cubin of a newer compiler may be refused by an older driver), then in the toolkit's folder.
 #pragma once
 #include <nvrtc.h>
 
@@ -31,8 +31,8 @@ struct Nvrtc {
   std::string where;
 };
 
-// Throws Error(Unavailable) with the reason and what to do. Found once for each value of RONDO_LIBNVRTC; a failure is
-// tried again at the next call.
+// Throws Error(Unavailable) with the reason and what to do. Found once for each value of RONDO_LIBNVRTC; a
+// failure is tried again at the next call.
 const Nvrtc& nvrtc();
 // Looks for it anew.
 std::unique_ptr<Nvrtc> load_nvrtc();

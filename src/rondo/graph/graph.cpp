@@ -9,46 +9,76 @@ namespace {
 
 const char* name(CUgraphNodeType type) {
   switch (type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL: return "kernel";
-    case CU_GRAPH_NODE_TYPE_MEMCPY: return "memcpy";
-    case CU_GRAPH_NODE_TYPE_MEMSET: return "memset";
-    case CU_GRAPH_NODE_TYPE_HOST: return "host";
-    case CU_GRAPH_NODE_TYPE_GRAPH: return "child graph";
-    case CU_GRAPH_NODE_TYPE_EMPTY: return "empty";
-    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: return "event wait";
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: return "event record";
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL: return "semaphore signal";
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT: return "semaphore wait";
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: return "alloc";
-    case CU_GRAPH_NODE_TYPE_MEM_FREE: return "free";
-    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: return "batch mem op";
-    default: return "other";
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return "kernel";
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return "memcpy";
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return "memset";
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return "host";
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+      return "child graph";
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return "empty";
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return "event wait";
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return "event record";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+      return "semaphore signal";
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+      return "semaphore wait";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return "alloc";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return "free";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return "batch mem op";
+    default:
+      return "other";
   }
 }
 
 const char* describe(CUgraphInstantiateResult result) {
   switch (result) {
-    case CUDA_GRAPH_INSTANTIATE_SUCCESS: return "success";
-    case CUDA_GRAPH_INSTANTIATE_ERROR: return "see the error code";
-    case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE: return "invalid structure, such as a cycle";
-    case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED: return "a node that a device-launched graph cannot have";
-    case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED: return "nodes of several contexts";
-    default: return "a reason newer than this build";
+    case CUDA_GRAPH_INSTANTIATE_SUCCESS:
+      return "success";
+    case CUDA_GRAPH_INSTANTIATE_ERROR:
+      return "see the error code";
+    case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
+      return "invalid structure, such as a cycle";
+    case CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED:
+      return "a node that a device-launched graph cannot have";
+    case CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED:
+      return "nodes of several contexts";
+    default:
+      return "a reason newer than this build";
   }
 }
 
 const char* describe(CUgraphExecUpdateResult result) {
   switch (result) {
-    case CU_GRAPH_EXEC_UPDATE_SUCCESS: return "success";
-    case CU_GRAPH_EXEC_UPDATE_ERROR: return "see the error code";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED: return "the topology differs";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED: return "the type of a node differs";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED: return "the function of a kernel node differs";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED: return "parameters differ in a way that cannot be updated";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED: return "something about a node is not supported";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE: return "a kernel's function cannot be changed to this";
-    case CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED: return "the attributes of a kernel node differ";
-    default: return "a reason newer than this build";
+    case CU_GRAPH_EXEC_UPDATE_SUCCESS:
+      return "success";
+    case CU_GRAPH_EXEC_UPDATE_ERROR:
+      return "see the error code";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED:
+      return "the topology differs";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED:
+      return "the type of a node differs";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED:
+      return "the function of a kernel node differs";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED:
+      return "parameters differ in a way that cannot be updated";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED:
+      return "something about a node is not supported";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE:
+      return "a kernel's function cannot be changed to this";
+    case CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED:
+      return "the attributes of a kernel node differ";
+    default:
+      return "a reason newer than this build";
   }
 }
 
@@ -100,8 +130,9 @@ Graph capture(const driver::Driver& d, CUstream stream, const std::function<void
   Graph graph(d, raw);
   if (broken) std::rethrow_exception(broken);
   if (code != CUDA_SUCCESS)
-    driver::fail(d, code, "cuStreamEndCapture(",
-                 "a call between begin and end that is not allowed in a capture, and whose status was not looked at");
+    driver::fail(
+        d, code, "cuStreamEndCapture(",
+        "a call between begin and end that is not allowed in a capture, and whose status was not looked at");
   return graph;
 }
 

@@ -1,8 +1,8 @@
 // CUDA graphs as owning C++ values: capture a stream, instantiate, launch, update.
 //
-// In: work on a stream. Out: a Graph, and from it (the only way) a GraphExec. Both are move-only; destructors never
-// throw. Errors are Error(Device) with the driver's words; a failed capture leaves the stream usable. Contexts are the
-// caller's: the one that the stream belongs to is current in every call.
+// In: work on a stream. Out: a Graph, and from it (the only way) a GraphExec. Both are move-only; destructors
+// never throw. Errors are Error(Device) with the driver's words; a failed capture leaves the stream usable.
+// Contexts are the caller's: the one that the stream belongs to is current in every call.
 #pragma once
 #include <cuda.h>
 
@@ -31,9 +31,9 @@ class Graph {
   CUgraph graph_;
 };
 
-// Captures what `work` puts on `stream` (non-blocking, not capturing), in thread-local mode: calls of other threads are
-// not disturbed and do not disturb. What `work` throws is thrown again after the capture is ended; its message names the
-// call that broke the capture.
+// Captures what `work` puts on `stream` (non-blocking, not capturing), in thread-local mode: calls of other
+// threads are not disturbed and do not disturb. What `work` throws is thrown again after the capture is
+// ended; its message names the call that broke the capture.
 Graph capture(const driver::Driver& d, CUstream stream, const std::function<void()>& work);
 
 struct [[nodiscard]] Updated {
@@ -44,7 +44,8 @@ struct [[nodiscard]] Updated {
 class GraphExec {
  public:
   GraphExec(const driver::Driver& d, CUgraphExec exec) : driver_(&d), exec_(exec) {}
-  GraphExec(GraphExec&& other) noexcept : driver_(other.driver_), exec_(std::exchange(other.exec_, nullptr)) {}
+  GraphExec(GraphExec&& other) noexcept
+      : driver_(other.driver_), exec_(std::exchange(other.exec_, nullptr)) {}
   GraphExec& operator=(GraphExec&& other) noexcept;
   ~GraphExec();
 

@@ -26,10 +26,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// -fno-math-errno -fno-trapping-math: so that loops with sqrtf and comparisons vectorise. Neither changes a value.
-const std::vector<std::string> kFlags = {"-O3",           "-march=native",       "-fPIC",
-                                         "-shared",       "-std=c++17",          "-fno-math-errno",
-                                         "-fno-trapping-math", "-ffp-contract=fast", "-w"};
+// -fno-math-errno -fno-trapping-math: so that loops with sqrtf and comparisons vectorise. Neither changes a
+// value.
+const std::vector<std::string> kFlags = {"-O3",
+                                         "-march=native",
+                                         "-fPIC",
+                                         "-shared",
+                                         "-std=c++17",
+                                         "-fno-math-errno",
+                                         "-fno-trapping-math",
+                                         "-ffp-contract=fast",
+                                         "-w"};
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -44,10 +51,11 @@ class Scratch {
   Scratch() {
     std::string name = options().temp_dir + "/rondo-XXXXXX";
     if (!::mkdtemp(name.data()))
-      throw Error(ErrorKind::Unavailable,
-                  fmt::format("cannot make a folder in {} ({}): expected room for temporary files. Set TMPDIR to a "
-                              "folder that can be written",
-                              options().temp_dir, std::strerror(errno)));
+      throw Error(
+          ErrorKind::Unavailable,
+          fmt::format("cannot make a folder in {} ({}): expected room for temporary files. Set TMPDIR to a "
+                      "folder that can be written",
+                      options().temp_dir, std::strerror(errno)));
     path_ = name;
   }
   ~Scratch() {
@@ -64,7 +72,8 @@ class Scratch {
   bool kept_ = false;
 };
 
-// Waits for it; what it prints goes to `log`. The exit status, 128 + signal, or -errno when it does not start.
+// Waits for it; what it prints goes to `log`. The exit status, 128 + signal, or -errno when it does not
+// start.
 int execute(const std::vector<std::string>& words, const fs::path& log) {
   std::vector<char*> argv;
   for (const std::string& w : words) argv.push_back(const_cast<char*>(w.c_str()));
@@ -102,8 +111,8 @@ std::string read_cpu() {
   std::ifstream file("/proc/cpuinfo");
   std::string out;
   for (std::string line; std::getline(file, line) && !line.empty();)
-    for (const char* field : {"vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part",
-                              "CPU variant", "Features", "isa", "cpu\t"})
+    for (const char* field : {"vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer",
+                              "CPU part", "CPU variant", "Features", "isa", "cpu\t"})
       if (line.rfind(field, 0) == 0) {
         out += line + "\n";
         break;
@@ -116,16 +125,18 @@ HostCompiler find_compiler(const Options& o) {
   if (!o.cxx.empty()) {
     c.path = find_program(o.cxx, o.path);
     if (c.path.empty())
-      throw Error(ErrorKind::Unavailable, fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
-                                                      "that can be run. Correct or unset it",
-                                                      o.cxx));
+      throw Error(ErrorKind::Unavailable,
+                  fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
+                              "that can be run. Correct or unset it",
+                              o.cxx));
   } else {
     for (const char* name : {"g++", "c++", "clang++"})
       if (c.path.empty()) c.path = find_program(name, o.path);
     if (c.path.empty())
-      throw Error(ErrorKind::Unavailable,
-                  "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
-                  "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+      throw Error(
+          ErrorKind::Unavailable,
+          "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
+          "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
   }
   std::error_code ignored;
   const fs::path real = fs::canonical(c.path, ignored);
@@ -134,9 +145,10 @@ HostCompiler find_compiler(const Options& o) {
   const Scratch scratch;
   const fs::path log = scratch / "version";
   if (const int status = execute({c.path, "--version"}, log); status != 0)
-    throw Error(ErrorKind::Unavailable, fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
-                                                    "to another one",
-                                                    c.path, status));
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
+                            "to another one",
+                            c.path, status));
   std::string version = read_file(log);
   version.resize(std::min(version.size(), version.find('\n')));
   c.identity = fmt::format("{} {} {}.{} {}", real.string(), static_cast<long long>(info.st_size),
@@ -157,7 +169,8 @@ std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash1
   fs::path source = scratch / "source.cpp";
   const fs::path library = scratch / "library.so", log = scratch / "log";
   if (!(std::ofstream(source, std::ios::binary) << text).flush())
-    throw Error(ErrorKind::Unavailable, fmt::format("cannot write {}: expected room for temporary files", source.string()));
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("cannot write {}: expected room for temporary files", source.string()));
   std::vector<std::string> words = {compiler.path};
   words.insert(words.end(), kFlags.begin(), kFlags.end());
   words.insert(words.end(), {"-o", library.string(), source.string()});
@@ -167,8 +180,9 @@ std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash1
     source = kept;
   else
     scratch.keep();
-  throw Error(ErrorKind::Internal, fmt::format("{} did not compile {} (exit status {}): the text is {}\n{}",
-                                               compiler.path, name, status, source.string(), head(read_file(log))));
+  throw Error(ErrorKind::Internal,
+              fmt::format("{} did not compile {} (exit status {}): the text is {}\n{}", compiler.path, name,
+                          status, source.string(), head(read_file(log))));
 }
 
 std::shared_ptr<HostLibrary> open_library(const std::string& path) {
@@ -207,13 +221,16 @@ std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_vie
   for (const std::string& f : kFlags) flags += f + " ";
   const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
   const auto artifact = cache.get(
-      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); }, outcome);
+      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); },
+      outcome);
   // Somebody may have emptied the folder since.
-  if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0) return open_library(artifact->file);
+  if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0)
+    return open_library(artifact->file);
   const Scratch scratch;
   const fs::path file = scratch / "library.so";
   if (!(std::ofstream(file, std::ios::binary) << artifact->bytes).flush())
-    throw Error(ErrorKind::Unavailable, fmt::format("cannot write {}: expected room for temporary files", file.string()));
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("cannot write {}: expected room for temporary files", file.string()));
   return open_library(file);
 }
 

@@ -1,7 +1,8 @@
 // C++ text -> functions in this process, by the machine's own compiler: RONDO_CXX, else g++, c++, clang++.
 //
-// In: text that needs no include path of Rondo's. Out: a loaded shared object. No compiler: Error(Unavailable) that
-// says what to install; text that does not compile: Error(Internal) with the head of the log and the path of the text.
+// In: text that needs no include path of Rondo's. Out: a loaded shared object. No compiler:
+// Error(Unavailable) that says what to install; text that does not compile: Error(Internal) with the head of
+// the log and the path of the text.
 #pragma once
 #include <memory>
 #include <string>
@@ -39,7 +40,8 @@ struct HostCompiler {
 // Looked for anew at each call of other RONDO_CXX or PATH. Throws Error(Unavailable).
 const HostCompiler& host_compiler();
 
-std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text, Outcome* outcome = nullptr,
+std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text,
+                                          Outcome* outcome = nullptr,
                                           KernelCache& cache = KernelCache::shared());
 
 }  // namespace rondo::kernel

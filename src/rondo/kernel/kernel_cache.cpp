@@ -77,7 +77,8 @@ class File {
 // As a part of a file name.
 std::string plain(std::string_view name) {
   std::string out;
-  for (const char c : name.substr(0, 64)) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  for (const char c : name.substr(0, 64))
+    out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
   return out;
 }
 
@@ -120,10 +121,11 @@ struct KernelCache::State {
       const std::lock_guard lock(mutex);
       if (std::exchange(told, true)) return;
     }
-    trace::note(trace::Level::Warn, "kernel.cache",
-                fmt::format("{} ({}): compiled kernels are kept in memory only. Set RONDO_CACHE_DIR to a folder that "
-                            "can be written, or to off",
-                            what, std::strerror(code)));
+    trace::note(
+        trace::Level::Warn, "kernel.cache",
+        fmt::format("{} ({}): compiled kernels are kept in memory only. Set RONDO_CACHE_DIR to a folder that "
+                    "can be written, or to off",
+                    what, std::strerror(code)));
   }
 
   fs::path temporary_path() const {
@@ -192,7 +194,9 @@ struct KernelCache::State {
   }
 };
 
-KernelCache::KernelCache(fs::path folder) : state_(std::make_unique<State>()) { state_->folder = std::move(folder); }
+KernelCache::KernelCache(fs::path folder) : state_(std::make_unique<State>()) {
+  state_->folder = std::move(folder);
+}
 KernelCache::~KernelCache() = default;
 
 KernelCache& KernelCache::shared() {
@@ -214,7 +218,8 @@ fs::path KernelCache::keep_source(Hash128 key, std::string_view name, std::strin
   return state_->write(path, source) ? path : fs::path();
 }
 
-std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view name, std::string_view suffix) {
+std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view name,
+                                                  std::string_view suffix) {
   {
     const std::lock_guard lock(state_->mutex);
     if (const auto at = state_->memory.find(key); at != state_->memory.end() && at->second) return at->second;
@@ -222,7 +227,8 @@ std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view 
   return state_->folder.empty() ? nullptr : state_->read(state_->path_of(key, name, suffix));
 }
 
-void KernelCache::also(const Artifact& artifact, Hash128 key, std::string_view name, std::string_view suffix) {
+void KernelCache::also(const Artifact& artifact, Hash128 key, std::string_view name,
+                       std::string_view suffix) {
   if (artifact.file.empty()) return;
   const fs::path temporary = state_->temporary_path();
   if (::link(artifact.file.c_str(), temporary.c_str()) != 0) return;
@@ -232,7 +238,8 @@ void KernelCache::also(const Artifact& artifact, Hash128 key, std::string_view n
 
 std::shared_ptr<const Artifact> KernelCache::get(Hash128 key, std::string_view name, std::string_view suffix,
                                                  std::string_view source_suffix, std::string_view source,
-                                                 const std::function<std::string()>& compile, Outcome* outcome) {
+                                                 const std::function<std::string()>& compile,
+                                                 Outcome* outcome) {
   const double start_us = trace::now_us();
   const auto done = [&](Outcome::From from) {
     const Outcome o{from, (trace::now_us() - start_us) / 1000};
@@ -261,7 +268,8 @@ std::shared_ptr<const Artifact> KernelCache::get(Hash128 key, std::string_view n
       auto made = std::make_shared<Artifact>();
       made->bytes = compile();
       const Trailer trailer = trailer_of(made->bytes);
-      if (on_disk && state_->write(path, made->bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer})) {
+      if (on_disk &&
+          state_->write(path, made->bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer})) {
         made->file = path;
         state_->write(state_->path_of(key, name, source_suffix), source);
       }

@@ -9,10 +9,11 @@
 //   6. the source text.
 // Nothing else reaches the compiler (no include path of the user's), so equal keys mean equal code.
 //
-// A file is the compiled bytes as they are (a shared object can be opened where it lies) followed by a trailer of 48
-// bytes: "rondo-kc", format, payload size, hash of the payload. Files are written under another name and renamed, so
-// that a reader never sees half a file. A file whose trailer does not fit is deleted and made again. When the folder
-// cannot be written, everything works from memory and one note says so. The folder may be deleted at any time.
+// A file is the compiled bytes as they are (a shared object can be opened where it lies) followed by a
+// trailer of 48 bytes: "rondo-kc", format, payload size, hash of the payload. Files are written under another
+// name and renamed, so that a reader never sees half a file. A file whose trailer does not fit is deleted and
+// made again. When the folder cannot be written, everything works from memory and one note says so. The
+// folder may be deleted at any time.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -49,13 +50,15 @@ class KernelCache {
   // The process's cache, in options().cache_dir as it was at the first call.
   static KernelCache& shared();
 
-  // The artifact of `key`, by compile() when it is nowhere; several threads that ask for one key compile it once.
-  // What compile() throws is thrown to its caller and nothing is kept. `name` is for people: it starts file names and is
-  // shown in the trace ("kernel.memory", "kernel.disk", "kernel.compiled": spans, text = name).
-  // `suffix` ends file names: ".cubin", ".so". `source` is kept beside under `source_suffix`, for reading.
+  // The artifact of `key`, by compile() when it is nowhere; several threads that ask for one key compile it
+  // once. What compile() throws is thrown to its caller and nothing is kept. `name` is for people: it starts
+  // file names and is shown in the trace ("kernel.memory", "kernel.disk", "kernel.compiled": spans, text =
+  // name). `suffix` ends file names: ".cubin", ".so". `source` is kept beside under `source_suffix`, for
+  // reading.
   std::shared_ptr<const Artifact> get(Hash128 key, std::string_view name, std::string_view suffix,
                                       std::string_view source_suffix, std::string_view source,
-                                      const std::function<std::string()>& compile, Outcome* outcome = nullptr);
+                                      const std::function<std::string()>& compile,
+                                      Outcome* outcome = nullptr);
   // A second key for an artifact's file, on disk only. Best effort.
   void also(const Artifact& artifact, Hash128 key, std::string_view name, std::string_view suffix);
   // Null when it is nowhere.
