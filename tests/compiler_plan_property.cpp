@@ -1,4 +1,5 @@
-// Random programs mean the same before and after specialise, and after lower; levels and phases are what is promised.
+// Random programs mean the same before and after specialise, and after lower; levels and phases are what is
+// promised.
 #include <gtest/gtest.h>
 
 #include "host_interpreter.h"

@@ -1,7 +1,8 @@
-// Runs a lowered program for one instance, plainly: the host form operation by operation, each Emit by running its block's
-// kernels (plan_interpreter.h). What the compiler's output means, before any code is generated.
-// On the way it checks what the run-time relies on: a block reads no later phase, and the level that the host program will
-// compute (first_level, looked-up operands) is the exact one, 1 + the highest level among all operands of its phase.
+// Runs a lowered program for one instance, plainly: the host form operation by operation, each Emit by
+// running its block's kernels (plan_interpreter.h). What the compiler's output means, before any code is
+// generated. On the way it checks what the run-time relies on: a block reads no later phase, and the level
+// that the host program will compute (first_level, looked-up operands) is the exact one, 1 + the highest
+// level among all operands of its phase.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -38,17 +39,19 @@ class HostInterpreter {
     int32_t phase = 0, level = 0;
   };
   struct Val {
-    int64_t number = 0;                // Int, Bool; Adt: constructor
-    std::shared_ptr<const Row> row;    // Tensor
-    std::vector<Val> parts;            // Tuple, List, Adt; Emit: outputs
+    int64_t number = 0;              // Int, Bool; Adt: constructor
+    std::shared_ptr<const Row> row;  // Tensor
+    std::vector<Val> parts;          // Tuple, List, Adt; Emit: outputs
   };
 
   const ir::Function& fn(int64_t f) const { return l_.host.functions[static_cast<size_t>(f)]; }
 
   static Val given(const ir::EvalValue& v) {
     Val val;
-    if (v.kind() == ir::EvalValue::Kind::Tensor) val.row = std::make_shared<Row>(Row{v.values(), 0, 0});
-    else if (v.kind() == ir::EvalValue::Kind::Int) val.number = v.integer();
+    if (v.kind() == ir::EvalValue::Kind::Tensor)
+      val.row = std::make_shared<Row>(Row{v.values(), 0, 0});
+    else if (v.kind() == ir::EvalValue::Kind::Int)
+      val.number = v.integer();
     else {
       if (v.kind() == ir::EvalValue::Kind::Adt) val.number = v.constructor();
       for (const ir::EvalValue& part : v.parts()) val.parts.push_back(given(part));
@@ -68,11 +71,16 @@ class HostInterpreter {
       parts.push_back(back(v.parts[k], part));
     }
     switch (t.kind) {
-      case TypeKind::Tensor: return ir::EvalValue::tensor(t.dims, v.row->values);
-      case TypeKind::Tuple: return ir::EvalValue::tuple(std::move(parts));
-      case TypeKind::List: return ir::EvalValue::list(std::move(parts));
-      case TypeKind::Adt: return ir::EvalValue::adt(v.number, std::move(parts));
-      default: return ir::EvalValue::integer(v.number);
+      case TypeKind::Tensor:
+        return ir::EvalValue::tensor(t.dims, v.row->values);
+      case TypeKind::Tuple:
+        return ir::EvalValue::tuple(std::move(parts));
+      case TypeKind::List:
+        return ir::EvalValue::list(std::move(parts));
+      case TypeKind::Adt:
+        return ir::EvalValue::adt(v.number, std::move(parts));
+      default:
+        return ir::EvalValue::integer(v.number);
     }
   }
 
@@ -82,7 +90,8 @@ class HostInterpreter {
     return region(function, env, function.body, args);
   }
 
-  Val region(const ir::Function& f, std::vector<Val>& env, const ir::Region& r, const std::vector<Val>& args) {
+  Val region(const ir::Function& f, std::vector<Val>& env, const ir::Region& r,
+             const std::vector<Val>& args) {
     for (size_t k = 0; k < args.size(); ++k) env[static_cast<size_t>(r.params[k])] = args[k];
     for (const ir::Value v : r.body) {
       Val made = operation(f, env, f.ops[static_cast<size_t>(v)]);
@@ -104,25 +113,45 @@ class HostInterpreter {
     Val out;
     switch (op.code) {
       case Opcode::Int:
-      case Opcode::Bool: return number(op.i);
-      case Opcode::IAdd: return number(a[0].number + a[1].number);
-      case Opcode::ISub: return number(a[0].number - a[1].number);
-      case Opcode::IMul: return number(a[0].number * a[1].number);
-      case Opcode::IMin: return number(std::min(a[0].number, a[1].number));
-      case Opcode::IMax: return number(std::max(a[0].number, a[1].number));
-      case Opcode::ILt: return number(a[0].number < a[1].number);
-      case Opcode::ILe: return number(a[0].number <= a[1].number);
-      case Opcode::IEq: return number(a[0].number == a[1].number);
-      case Opcode::And: return number(a[0].number && a[1].number);
-      case Opcode::Or: return number(a[0].number || a[1].number);
-      case Opcode::Not: return number(!a[0].number);
+      case Opcode::Bool:
+        return number(op.i);
+      case Opcode::IAdd:
+        return number(a[0].number + a[1].number);
+      case Opcode::ISub:
+        return number(a[0].number - a[1].number);
+      case Opcode::IMul:
+        return number(a[0].number * a[1].number);
+      case Opcode::IMin:
+        return number(std::min(a[0].number, a[1].number));
+      case Opcode::IMax:
+        return number(std::max(a[0].number, a[1].number));
+      case Opcode::ILt:
+        return number(a[0].number < a[1].number);
+      case Opcode::ILe:
+        return number(a[0].number <= a[1].number);
+      case Opcode::IEq:
+        return number(a[0].number == a[1].number);
+      case Opcode::And:
+        return number(a[0].number && a[1].number);
+      case Opcode::Or:
+        return number(a[0].number || a[1].number);
+      case Opcode::Not:
+        return number(!a[0].number);
       case Opcode::List:
-      case Opcode::Tuple: out.parts = a; return out;
-      case Opcode::Construct: out.parts = a; out.number = op.i; return out;
+      case Opcode::Tuple:
+        out.parts = a;
+        return out;
+      case Opcode::Construct:
+        out.parts = a;
+        out.number = op.i;
+        return out;
       case Opcode::TupleGet:
-      case Opcode::Field: return a[0].parts.at(static_cast<size_t>(op.i));
-      case Opcode::ListGet: return a[0].parts.at(static_cast<size_t>(a[1].number));
-      case Opcode::Len: return number(static_cast<int64_t>(a[0].parts.size()));
+      case Opcode::Field:
+        return a[0].parts.at(static_cast<size_t>(op.i));
+      case Opcode::ListGet:
+        return a[0].parts.at(static_cast<size_t>(a[1].number));
+      case Opcode::Len:
+        return number(static_cast<int64_t>(a[0].parts.size()));
       case Opcode::Cons:
         out.parts = a[1].parts;
         out.parts.insert(out.parts.begin(), a[0]);
@@ -147,15 +176,18 @@ class HostInterpreter {
         }
         return out;
       }
-      case Opcode::Call: return call(op.i, a);
-      case Opcode::Match: return region(f, env, op.regions.at(static_cast<size_t>(a[0].number)), a[0].parts);
+      case Opcode::Call:
+        return call(op.i, a);
+      case Opcode::Match:
+        return region(f, env, op.regions.at(static_cast<size_t>(a[0].number)), a[0].parts);
       case Opcode::MatchList: {
         if (a[0].parts.empty()) return region(f, env, op.regions[0], {});
         Val rest;
         rest.parts.assign(a[0].parts.begin() + 1, a[0].parts.end());
         return region(f, env, op.regions[1], {a[0].parts[0], rest});
       }
-      case Opcode::If: return region(f, env, op.regions[a[0].number ? 0 : 1], {});
+      case Opcode::If:
+        return region(f, env, op.regions[a[0].number ? 0 : 1], {});
       case Opcode::Map:
         for (const Val& element : a[0].parts) out.parts.push_back(region(f, env, op.regions[0], {element}));
         return out;
@@ -168,10 +200,14 @@ class HostInterpreter {
         }
         return op.code == Opcode::Fold ? acc : out;
       }
-      case Opcode::Constant: return constant(op.i);
-      case Opcode::EmitOut: return a[0].parts.at(static_cast<size_t>(op.i));
-      case Opcode::Emit: return emit(op.i, a);
-      default: throw std::logic_error(std::string("host form holds ") + ir::name(op.code));
+      case Opcode::Constant:
+        return constant(op.i);
+      case Opcode::EmitOut:
+        return a[0].parts.at(static_cast<size_t>(op.i));
+      case Opcode::Emit:
+        return emit(op.i, a);
+      default:
+        throw std::logic_error(std::string("host form holds ") + ir::name(op.code));
     }
   }
 
@@ -181,7 +217,8 @@ class HostInterpreter {
     plan::each(c.dims, [&](const std::vector<int64_t>& at) {
       int64_t offset = c.offset;
       for (size_t k = 0; k < at.size(); ++k) offset += at[k] * c.strides[k];
-      row.values.push_back(c.weight < 0 ? c.fill : weights_.at(static_cast<size_t>(c.weight)).at(static_cast<size_t>(offset)));
+      row.values.push_back(
+          c.weight < 0 ? c.fill : weights_.at(static_cast<size_t>(c.weight)).at(static_cast<size_t>(offset)));
     });
     Val v;
     v.row = std::make_shared<Row>(std::move(row));
@@ -203,12 +240,14 @@ class HostInterpreter {
     for (size_t k = 0; k < args.size(); ++k) {
       if (block.operands[k].is_int) {
         const int64_t n = args[k].number;
-        require(block.operands[k].size == 0 || (n >= 0 && n < block.operands[k].size), block, "an int is out of range");
+        require(block.operands[k].size == 0 || (n >= 0 && n < block.operands[k].size), block,
+                "an int is out of range");
         run.operands.push_back({static_cast<double>(n)});
         continue;
       }
       const Row& row = *args[k].row;
-      require(static_cast<int64_t>(row.values.size()) == block.operands[k].size, block, "a tensor of another size");
+      require(static_cast<int64_t>(row.values.size()) == block.operands[k].size, block,
+              "a tensor of another size");
       require(row.phase <= block.phase, block, "reads a later phase");
       const int32_t level = row.phase == block.phase ? row.level : 0;
       exact = std::max(exact, level + 1);

@@ -1,7 +1,8 @@
-// Random programs and instances for property tests: trees, lists, folds, scans, maps, recursion with weights that travel
-// through parameters, tuples, branches, marks. One seed, one program: print it when a test fails.
-// Every program: weights and a Cell type as below, fn main(t: Tree, words: [int], x: f32[4]) -> (f32[4], [f32[4]]).
-// Values stay small (functions and loop bodies end in tanh), so that results can be compared with a plain tolerance.
+// Random programs and instances for property tests: trees, lists, folds, scans, maps, recursion with weights
+// that travel through parameters, tuples, branches, marks. One seed, one program: print it when a test fails.
+// Every program: weights and a Cell type as below, fn main(t: Tree, words: [int], x: f32[4]) -> (f32[4],
+// [f32[4]]). Values stay small (functions and loop bodies end in tanh), so that results can be compared with
+// a plain tolerance.
 #pragma once
 #include <random>
 #include <string>
@@ -24,8 +25,10 @@ class RandomProgram {
     functions_ = pick(4);
     for (int f = 0; f < functions_; ++f) out += function(f);
     Scope scope{{"x"}, {"t"}, {}, {"words"}, {}, {"Cell(wa, wb, ba)", "Cell(wb, wa, bb)"}, functions_, -1};
-    const std::string first = tensor(scope, 4), second = "map(" + list(scope, 2) + ", |y| tanh(" + with(scope, "y", 2) + "))";
-    return out + "fn main(t: Tree, words: [int], x: f32[4]) -> (f32[4], [f32[4]]) {\n  (" + first + ",\n   " + second + ")\n}\n";
+    const std::string first = tensor(scope, 4),
+                      second = "map(" + list(scope, 2) + ", |y| tanh(" + with(scope, "y", 2) + "))";
+    return out + "fn main(t: Tree, words: [int], x: f32[4]) -> (f32[4], [f32[4]]) {\n  (" + first + ",\n   " +
+           second + ")\n}\n";
   }
 
   std::vector<ir::EvalValue> instance() {
@@ -66,7 +69,8 @@ class RandomProgram {
     const std::string n = std::to_string(f);
     Scope leaf{{"x"}, {}, {}, {}, {"word"}, {"cell", "other"}, f, -1};
     Scope node{{"x"}, {"l", "r"}, {"l", "r"}, {}, {}, {"cell", "other"}, f, f};
-    return "fn f" + n + "(t: Tree, cell: Cell, other: Cell, x: f32[4]) -> f32[4] {\n  match t {\n    Leaf(word) => tanh(" +
+    return "fn f" + n +
+           "(t: Tree, cell: Cell, other: Cell, x: f32[4]) -> f32[4] {\n  match t {\n    Leaf(word) => tanh(" +
            tensor(leaf, 3) + "),\n    Node(l, r) => tanh(" + tensor(node, 4) + ")\n  }\n}\n";
   }
 
@@ -91,36 +95,52 @@ class RandomProgram {
     if (depth == 0) return pick(8) == 0 ? "zeros(4)" : pick(s.tensors);
     const auto sub = [&] { return tensor(s, depth - 1); };
     switch (pick(20)) {
-      case 0: return "sigmoid(" + sub() + ")";
-      case 1: return "tanh(" + sub() + ")";
-      case 2: return "(" + sub() + " + " + sub() + ")";
-      case 3: return "(" + sub() + " * sigmoid(" + sub() + "))";
+      case 0:
+        return "sigmoid(" + sub() + ")";
+      case 1:
+        return "tanh(" + sub() + ")";
+      case 2:
+        return "(" + sub() + " + " + sub() + ")";
+      case 3:
+        return "(" + sub() + " * sigmoid(" + sub() + "))";
       case 4:
-      case 5: return "(" + matrix(s) + " @ " + sub() + ")";
-      case 6: return "(embed[" + number(s) + "] + " + sub() + ")";
+      case 5:
+        return "(" + matrix(s) + " @ " + sub() + ")";
+      case 6:
+        return "(embed[" + number(s) + "] + " + sub() + ")";
       case 7: {
         const std::string v = name();
         return "{ let " + v + " = " + sub() + "; " + with(s, v, depth - 1) + " }";
       }
-      case 8: return "if " + number(s) + " < " + number(s) + " { " + sub() + " } else { " + sub() + " }";
-      case 9: return match(s, depth);
+      case 8:
+        return "if " + number(s) + " < " + number(s) + " { " + sub() + " } else { " + sub() + " }";
+      case 9:
+        return match(s, depth);
       case 10:
-      case 11: return call(s, depth);
+      case 11:
+        return call(s, depth);
       case 12:
-      case 13: return fold(s, depth);
-      case 14: return "phase(" + sub() + ")";
-      case 15: return "concat(" + sub() + ", " + sub() + ")[2:6]";
-      case 16: return "(wc @ concat(" + sub() + ", " + sub() + "))";
-      case 17: return "softmax(" + sub() + ") * (float(" + number(s) + ") - 4)";
+      case 13:
+        return fold(s, depth);
+      case 14:
+        return "phase(" + sub() + ")";
+      case 15:
+        return "concat(" + sub() + ", " + sub() + ")[2:6]";
+      case 16:
+        return "(wc @ concat(" + sub() + ", " + sub() + "))";
+      case 17:
+        return "softmax(" + sub() + ") * (float(" + number(s) + ") - 4)";
       case 18: {
         const std::string a = name(), b = name();
         Scope inner = s;
         inner.tensors.push_back(a), inner.tensors.push_back(b);
-        return "{ let (" + a + ", " + b + ") = concurrent(" + sub() + ", " + sub() + "); " + tensor(inner, depth - 1) + " }";
+        return "{ let (" + a + ", " + b + ") = concurrent(" + sub() + ", " + sub() + "); " +
+               tensor(inner, depth - 1) + " }";
       }
       default: {
         const std::string a = name();
-        return "fold(" + list(s, depth - 1) + ", " + sub() + ", |" + a + ", y| tanh(" + a + " + y * " + sub() + "))";
+        return "fold(" + list(s, depth - 1) + ", " + sub() + ", |" + a + ", y| tanh(" + a + " + y * " +
+               sub() + "))";
       }
     }
   }
@@ -133,8 +153,8 @@ class RandomProgram {
     node.trees.push_back(l), node.trees.push_back(r);
     const std::string& t = pick(s.trees);
     if (s.self >= 0) node.subtrees.push_back(l);
-    return "match " + t + " { Leaf(" + word + ") => " + tensor(leaf, depth - 1) + ", Node(" + l + ", " + r + ") => " +
-           tensor(node, depth - 1) + " }";
+    return "match " + t + " { Leaf(" + word + ") => " + tensor(leaf, depth - 1) + ", Node(" + l + ", " + r +
+           ") => " + tensor(node, depth - 1) + " }";
   }
 
   std::string call(const Scope& s, int depth) {
@@ -143,8 +163,11 @@ class RandomProgram {
     const std::string& t = pick(self ? s.subtrees : s.trees);
     // Inside functions every tree is a subtree of the parameter, so even mutual recursion ends.
     const bool other = self && pick(4) == 0;
-    return "f" + std::to_string(other ? pick(functions_) : self ? s.self : pick(s.functions)) + "(" + t + ", " + pick(s.cells) + ", " + pick(s.cells) + ", " +
-           tensor(s, depth - 1) + ")";
+    return "f" +
+           std::to_string(other  ? pick(functions_)
+                          : self ? s.self
+                                 : pick(s.functions)) +
+           "(" + t + ", " + pick(s.cells) + ", " + pick(s.cells) + ", " + tensor(s, depth - 1) + ")";
   }
 
   std::string fold(const Scope& s, int depth) {
@@ -154,11 +177,13 @@ class RandomProgram {
     inner.ints.push_back(w);
     inner.tensors.push_back(h), inner.tensors.push_back(h);
     if (pick(2) == 0)
-      return "fold(" + pick(s.words) + ", " + tensor(s, depth - 1) + ", |" + h + ", " + w + "| tanh(" + tensor(inner, depth - 1) + "))";
+      return "fold(" + pick(s.words) + ", " + tensor(s, depth - 1) + ", |" + h + ", " + w + "| tanh(" +
+             tensor(inner, depth - 1) + "))";
     inner.tensors.push_back(c);
     const std::string a = name(), b = name();
-    return "{ let (" + a + ", " + b + ") = fold(" + pick(s.words) + ", (" + tensor(s, depth - 1) + ", zeros(4)), |(" + h + ", " + c +
-           "), " + w + "| (tanh(" + tensor(inner, depth - 1) + "), tanh(" + tensor(inner, depth - 1) + "))); " + a + " + " + b + " }";
+    return "{ let (" + a + ", " + b + ") = fold(" + pick(s.words) + ", (" + tensor(s, depth - 1) +
+           ", zeros(4)), |(" + h + ", " + c + "), " + w + "| (tanh(" + tensor(inner, depth - 1) + "), tanh(" +
+           tensor(inner, depth - 1) + "))); " + a + " + " + b + " }";
   }
 
   // [f32[4]]
@@ -168,15 +193,19 @@ class RandomProgram {
     Scope inner = s;
     inner.ints.push_back(w);
     switch (pick(4)) {
-      case 0: return "map(" + pick(s.words) + ", |" + w + "| " + tensor(inner, depth) + ")";
-      case 1: return "reverse(" + list(s, depth - 1) + ")";
+      case 0:
+        return "map(" + pick(s.words) + ", |" + w + "| " + tensor(inner, depth) + ")";
+      case 1:
+        return "reverse(" + list(s, depth - 1) + ")";
       case 2: {
         inner.ints.clear();
-        return "map(zip(" + list(s, depth - 1) + ", " + list(s, depth - 1) + "), |(" + h + ", " + w + ")| " + h + " * " + w + ")";
+        return "map(zip(" + list(s, depth - 1) + ", " + list(s, depth - 1) + "), |(" + h + ", " + w + ")| " +
+               h + " * " + w + ")";
       }
       default:
         inner.tensors.push_back(h), inner.tensors.push_back(h);
-        return "scan(" + pick(s.words) + ", " + tensor(s, depth - 1) + ", |" + h + ", " + w + "| tanh(" + tensor(inner, depth) + "))";
+        return "scan(" + pick(s.words) + ", " + tensor(s, depth - 1) + ", |" + h + ", " + w + "| tanh(" +
+               tensor(inner, depth) + "))";
     }
   }
 

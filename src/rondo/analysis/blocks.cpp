@@ -20,7 +20,8 @@ using ir::Opcode;
 using ir::Value;
 
 bool is_free(Opcode code) {
-  return code == Opcode::Weight || code == Opcode::Fill || code == Opcode::ToFloat || code == Opcode::Row || is_view(code);
+  return code == Opcode::Weight || code == Opcode::Fill || code == Opcode::ToFloat || code == Opcode::Row ||
+         is_view(code);
 }
 
 // The blocks of one function.
@@ -91,7 +92,8 @@ class Partition {
     if (is_tensor_op(op(behind).code)) referred[at(behind)] = true;
   }
 
-  // Program order: arguments are classified before their users, except references, which come later and only add.
+  // Program order: arguments are classified before their users, except references, which come later and only
+  // add.
   void classify(Value v) {
     const Op& o = op(v);
     for (const ir::Region& r : o.regions) refer(r.result);
@@ -113,7 +115,8 @@ class Partition {
     return referred[at(v)] && !constant_view(program_, fn_, v);
   }
 
-  // What a block that computes v gets from outside of v's own expression: values that are not repeated, and ints.
+  // What a block that computes v gets from outside of v's own expression: values that are not repeated, and
+  // ints.
   const std::vector<Value>& roots(Value v) {
     const auto [found, fresh] = roots_.try_emplace(v);
     if (!fresh) return found->second;
@@ -144,7 +147,8 @@ class Partition {
     });
   }
 
-  // A block's result passes from the block to the host, and may come back in a later one: that is a step in rank.
+  // A block's result passes from the block to the host, and may come back in a later one: that is a step in
+  // rank.
   void ranks(const ir::Region& region) {
     for (const Value v : region.body) {
       const Op& o = op(v);
@@ -176,8 +180,8 @@ class Partition {
     }
   }
 
-  // What is used by one later rank alone waits for it: the product of a gate that is added to a call's result belongs to
-  // the block that adds it. Nothing on the host side uses such a value, so no call waits longer.
+  // What is used by one later rank alone waits for it: the product of a gate that is added to a call's result
+  // belongs to the block that adds it. Nothing on the host side uses such a value, so no call waits longer.
   void sink() {
     std::map<Value, std::vector<size_t>> users;
     for (size_t k = 0; k < members_.size(); ++k)
@@ -211,7 +215,8 @@ class Partition {
     };
     const auto unite = [&](int32_t a, int32_t b) {
       a = find(a), b = find(b);
-      parent[static_cast<size_t>(std::max(a, b))] = std::min(a, b);  // the first member leads: blocks in program order
+      parent[static_cast<size_t>(std::max(a, b))] =
+          std::min(a, b);  // the first member leads: blocks in program order
     };
     std::map<std::pair<Value, Key>, int32_t> users;
     for (size_t k = 0; k < members_.size(); ++k)
@@ -224,7 +229,8 @@ class Partition {
       }
     std::map<int32_t, int32_t> number;
     for (size_t k = 0; k < members_.size(); ++k) {
-      const auto [found, fresh] = number.try_emplace(find(static_cast<int32_t>(k)), static_cast<int32_t>(list.size()));
+      const auto [found, fresh] =
+          number.try_emplace(find(static_cast<int32_t>(k)), static_cast<int32_t>(list.size()));
       if (fresh) {
         BlockFact b;
         b.function = f_;
@@ -261,7 +267,9 @@ class Partition {
       const Op& owner = op(info.owner);
       if (owner.code != Opcode::Match) continue;
       const Type& type = program_.types[op(owner.args[0]).type];
-      arm = program_.types.adts[static_cast<size_t>(type.adt)].constructors[static_cast<size_t>(info.index)].name;
+      arm = program_.types.adts[static_cast<size_t>(type.adt)]
+                .constructors[static_cast<size_t>(info.index)]
+                .name;
     }
     std::string text = fn_.name + (arm.empty() ? "" : "_" + arm);
     for (char& c : text)
@@ -301,7 +309,8 @@ std::optional<View> constant_view(const ir::Program& program, const ir::Function
   if (op.args.empty()) return view_of(program, op, {}, std::nullopt);
   const std::optional<View> base = constant_view(program, fn, op.args[0]);
   const Op& last = fn.ops[static_cast<size_t>(op.args.back())];
-  const std::optional<int64_t> index = last.code == Opcode::Int ? std::optional<int64_t>(last.i) : std::nullopt;
+  const std::optional<int64_t> index =
+      last.code == Opcode::Int ? std::optional<int64_t>(last.i) : std::nullopt;
   return base ? view_of(program, op, {&*base}, index) : std::nullopt;
 }
 

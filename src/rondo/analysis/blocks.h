@@ -1,13 +1,14 @@
-// Which tensor operations run as one unit? A block is a maximal connected straight-line group: of one region, one phase,
-// climbing the same recursions of that phase, and of one *rank*, so that no block waits for a call that waits for the
-// block itself.
-// Connected = one uses the other's result, or both use the same operand. Rank, phase and the recursions climbed only grow
-// along data flow, which is why blocks cannot form a cycle.
+// Which tensor operations run as one unit? A block is a maximal connected straight-line group: of one region,
+// one phase, climbing the same recursions of that phase, and of one *rank*, so that no block waits for a call
+// that waits for the block itself. Connected = one uses the other's result, or both use the same operand.
+// Rank, phase and the recursions climbed only grow along data flow, which is why blocks cannot form a cycle.
 //
 // Not every operation is computed once where it stands:
-//   - *free* ones (weights, numbers, views, rows, floats of ints) are other indices into given data, and are repeated in
+//   - *free* ones (weights, numbers, views, rows, floats of ints) are other indices into given data, and are
+//   repeated in
 //     every block that uses them; so are operations on weights alone;
-//   - a free one that something else refers to (a list, a call, a result) is a member of a block as well, unless it is a
+//   - a free one that something else refers to (a list, a call, a result) is a member of a block as well,
+//   unless it is a
 //     view of a weight or a number: then it is a constant row.
 #pragma once
 #include <optional>
@@ -24,14 +25,14 @@ struct BlockFact {
   int32_t function = 0, region = 0;
   ir::Loc loc;
   int32_t rank = 0, phase = 0;
-  std::vector<int32_t> climbs;      // recursions whose results it depends on while inside them; none: hoisted
-  std::vector<ir::Value> members;   // in program order
+  std::vector<int32_t> climbs;     // recursions whose results it depends on while inside them; none: hoisted
+  std::vector<ir::Value> members;  // in program order
   std::vector<ir::Value> tensors, ints;  // operands, as defined outside of the block
-  std::vector<ir::Value> outputs;   // members that are referred to from outside
+  std::vector<ir::Value> outputs;        // members that are referred to from outside
   // Filled in by depth.cpp
   int32_t first_level = 1;
-  int32_t last_level = -1;          // -1: grows with the data
-  std::vector<bool> look_up;        // an entry a tensor operand: its level has to be looked at
+  int32_t last_level = -1;    // -1: grows with the data
+  std::vector<bool> look_up;  // an entry a tensor operand: its level has to be looked at
 };
 
 struct Blocks {

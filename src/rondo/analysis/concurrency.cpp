@@ -24,7 +24,8 @@ void find_meetings(const Blocks& blocks, Concurrency* result) {
       Meeting m{phase, *cut, next == cuts.end() ? -1 : *next - 1, {}};
       for (size_t b = 0; b < blocks.list.size(); ++b) {
         const BlockFact& fact = blocks.list[b];
-        if (fact.phase == phase && fact.first_level <= *cut && (fact.last_level < 0 || fact.last_level >= *cut))
+        if (fact.phase == phase && fact.first_level <= *cut &&
+            (fact.last_level < 0 || fact.last_level >= *cut))
           m.blocks.push_back(static_cast<int32_t>(b));
       }
       if (!m.blocks.empty()) result->meetings.push_back(std::move(m));
@@ -57,7 +58,8 @@ class Sources {
   void collect(Value v, int32_t region, std::set<Value>* seen) const {
     const Op& o = fn_.ops[static_cast<size_t>(v)];
     const auto use = [&](Value a) {
-      if (layout_.region_of[static_cast<size_t>(a)] == region && seen->insert(a).second) collect(a, region, seen);
+      if (layout_.region_of[static_cast<size_t>(a)] == region && seen->insert(a).second)
+        collect(a, region, seen);
     };
     for (const Value a : o.args) use(a);
     for (const ir::Region& inner : o.regions) {

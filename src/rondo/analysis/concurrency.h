@@ -1,6 +1,6 @@
-// What can run at the same time? Blocks that can meet at one level of one phase share a launch; calls and loops of one
-// region are independent unless data flows from one to the other. The language is pure, so data flow is all there is:
-// the user's `concurrent` marks say what this already knows.
+// What can run at the same time? Blocks that can meet at one level of one phase share a launch; calls and
+// loops of one region are independent unless data flows from one to the other. The language is pure, so data
+// flow is all there is: the user's `concurrent` marks say what this already knows.
 #pragma once
 #include <vector>
 

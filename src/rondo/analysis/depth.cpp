@@ -70,17 +70,22 @@ class Depths {
   }
 
  private:
-  const Op& op(int32_t f, Value v) const { return program_.functions[static_cast<size_t>(f)].ops[static_cast<size_t>(v)]; }
+  const Op& op(int32_t f, Value v) const {
+    return program_.functions[static_cast<size_t>(f)].ops[static_cast<size_t>(v)];
+  }
 
   bool is_given(const FlowNode& n) const {
     if (n.region < 0) return false;
     const Op& o = op(n.function, n.value);
     if (o.code == Opcode::Arg) return n.function == program_.main && n.region == 0;
-    return is_tensor_op(o.code) && blocks_.repeated[static_cast<size_t>(n.function)][static_cast<size_t>(n.value)] &&
+    return is_tensor_op(o.code) &&
+           blocks_.repeated[static_cast<size_t>(n.function)][static_cast<size_t>(n.value)] &&
            blocks_.block_of[static_cast<size_t>(n.function)][static_cast<size_t>(n.value)] < 0;
   }
 
-  int32_t operand(const BlockFact& fact, size_t k) const { return flow_.node(fact.function, fact.tensors[k]); }
+  int32_t operand(const BlockFact& fact, size_t k) const {
+    return flow_.node(fact.function, fact.tensors[k]);
+  }
 
   bool block(size_t b) {
     const BlockFact& fact = blocks_.list[b];
@@ -97,7 +102,9 @@ class Depths {
     first_[b] = std::min(first_[b], low);
     last_[b] = std::max(last_[b], high);
     for (const Value v : fact.outputs)
-      changed = levels_[static_cast<size_t>(flow_.node(fact.function, v))].add(fact.phase, first_[b], last_[b]) || changed;
+      changed =
+          levels_[static_cast<size_t>(flow_.node(fact.function, v))].add(fact.phase, first_[b], last_[b]) ||
+          changed;
     return changed;
   }
 
@@ -106,7 +113,8 @@ class Depths {
     const FlowNode& node = flow_.nodes[n];
     if (node.region < 0 || is_tensor_op(op(node.function, node.value).code)) return false;
     bool grown = false;
-    for (const int32_t from : flow_.in[n]) grown = levels_[n].add(levels_[static_cast<size_t>(from)]) || grown;
+    for (const int32_t from : flow_.in[n])
+      grown = levels_[n].add(levels_[static_cast<size_t>(from)]) || grown;
     return grown;
   }
 
@@ -117,7 +125,8 @@ class Depths {
       const int32_t node = operand(*fact, k);
       if (levels_[static_cast<size_t>(node)].highest(fact->phase) < fact->first_level) continue;
       bool covered = false;
-      for (size_t m = 0; m < k && !covered; ++m) covered = fact->look_up[m] && lockstep->equal(operand(*fact, m), node);
+      for (size_t m = 0; m < k && !covered; ++m)
+        covered = fact->look_up[m] && lockstep->equal(operand(*fact, m), node);
       fact->look_up[k] = !covered;
     }
   }

@@ -22,7 +22,9 @@ struct Printer {
     fmt::format_to(std::back_inserter(out), text, std::forward<T>(args)...);
     out += '\n';
   }
-  const ir::Op& op(int32_t f, Value v) const { return program.functions[static_cast<size_t>(f)].ops[static_cast<size_t>(v)]; }
+  const ir::Op& op(int32_t f, Value v) const {
+    return program.functions[static_cast<size_t>(f)].ops[static_cast<size_t>(v)];
+  }
   static std::string place(ir::Loc loc) { return fmt::format("{}:{}", loc.line, loc.column); }
   std::string names(const std::vector<int32_t>& recursions) const {
     std::string text;
@@ -46,13 +48,15 @@ struct Printer {
     for (const Value v : b.outputs) outputs += (outputs.empty() ? "" : ", ") + type(v);
     line("  {} at {}: ({}) -> ({})", b.name, place(b.loc), operands, outputs);
     std::string members;
-    for (const Value v : b.members) members += (members.empty() ? "" : " ") + std::string(ir::name(op(b.function, v).code));
+    for (const Value v : b.members)
+      members += (members.empty() ? "" : " ") + std::string(ir::name(op(b.function, v).code));
     line("    {}", members);
   }
 
   void hoist(const BlockFact& b) {
     if (!b.climbs.empty()) return line("  {} depends on {}", b.name, names(b.climbs));
-    const auto& reached = facts.recursions.climbs[static_cast<size_t>(facts.flow.node(b.function, b.members.back()))];
+    const auto& reached =
+        facts.recursions.climbs[static_cast<size_t>(facts.flow.node(b.function, b.members.back()))];
     if (!reached.empty()) return line("  {} uses what {} made in an earlier phase", b.name, names(reached));
     std::vector<int32_t> around;
     for (size_t r = 0; r < facts.recursions.list.size(); ++r)
@@ -67,13 +71,14 @@ struct Printer {
     for (size_t k = 0; k < b.look_up.size(); ++k)
       if (b.look_up[k]) looked += (looked.empty() ? "" : ", ") + std::to_string(k);
     const std::string last = b.last_level < 0 ? "" : std::to_string(b.last_level);
-    line("  {}: levels {}..{}, looks at operand {} of {}", b.name, b.first_level, last, looked, b.tensors.size());
+    line("  {}: levels {}..{}, looks at operand {} of {}", b.name, b.first_level, last, looked,
+         b.tensors.size());
   }
 
   std::string call(int32_t f, Value v) const {
     const ir::Op& o = op(f, v);
-    const std::string what =
-        o.code == Opcode::Call ? program.functions[static_cast<size_t>(o.i)].name : std::string(ir::name(o.code));
+    const std::string what = o.code == Opcode::Call ? program.functions[static_cast<size_t>(o.i)].name
+                                                    : std::string(ir::name(o.code));
     return fmt::format("{} at {}", what, place(o.loc));
   }
 
@@ -99,7 +104,7 @@ struct Printer {
       for (const int32_t b : m.blocks) text += " " + blocks[static_cast<size_t>(b)].name;
       const std::string range = m.to_level == m.from_level ? fmt::format("level {}", m.from_level)
                                 : m.to_level < 0           ? fmt::format("levels {}..", m.from_level)
-                                                           : fmt::format("levels {}..{}", m.from_level, m.to_level);
+                                                 : fmt::format("levels {}..{}", m.from_level, m.to_level);
       line("  phase {} {}:{}", m.phase, range, text);
     }
     for (const IndependentCalls& c : facts.concurrency.calls)

@@ -1,7 +1,8 @@
-// All that the analyses know about a specialised program, found in the order in which they build on one another.
+// All that the analyses know about a specialised program, found in the order in which they build on one
+// another.
 //
-// In: the output of plan/specialise, which must stay where it is while the facts are in use. Out: facts; the program is
-// not changed. print() is the text of `dump --stage facts`: one section a question.
+// In: the output of plan/specialise, which must stay where it is while the facts are in use. Out: facts; the
+// program is not changed. print() is the text of `dump --stage facts`: one section a question.
 #pragma once
 #include <string>
 

@@ -18,7 +18,8 @@ class Tracer {
         flow_.first[f].push_back(static_cast<int32_t>(flow_.nodes.size()));
         flow_.count[f].push_back(places);
         for (int32_t part = 0; part < places; ++part)
-          flow_.nodes.push_back({static_cast<int32_t>(f), static_cast<Value>(v), part, flow_.layouts[f].region_of[v]});
+          flow_.nodes.push_back(
+              {static_cast<int32_t>(f), static_cast<Value>(v), part, flow_.layouts[f].region_of[v]});
       }
     }
     flow_.out.resize(flow_.nodes.size());
@@ -39,15 +40,19 @@ class Tracer {
   int32_t places_of(ir::TypeId type) const {
     const Type& t = program_.types[type];
     switch (t.kind) {
-      case TypeKind::Tensor: return 1;
-      case TypeKind::List: return places_of(t.args[0]);
-      case TypeKind::Adt: return program_.types.has_tensor(type) ? 1 : 0;
+      case TypeKind::Tensor:
+        return 1;
+      case TypeKind::List:
+        return places_of(t.args[0]);
+      case TypeKind::Adt:
+        return program_.types.has_tensor(type) ? 1 : 0;
       case TypeKind::Tuple: {
         int32_t n = 0;
         for (const ir::TypeId element : t.args) n += places_of(element);
         return n;
       }
-      default: return 0;
+      default:
+        return 0;
     }
   }
 

@@ -1,9 +1,10 @@
-// Where tensors go: a graph over the specialised program with a node for each place that holds tensors and an edge from
-// each place to those that it is copied to or computed into, through calls, loops and regions. Hoisting, phases and depth
-// are questions about its paths.
+// Where tensors go: a graph over the specialised program with a node for each place that holds tensors and an
+// edge from each place to those that it is copied to or computed into, through calls, loops and regions.
+// Hoisting, phases and depth are questions about its paths.
 //
-// Tuples are followed element by element, lists as one element that stands for all, an algebraic value as one place.
-// A function has one set of nodes for all its callers, so the graph says what may happen, never what must.
+// Tuples are followed element by element, lists as one element that stands for all, an algebraic value as one
+// place. A function has one set of nodes for all its callers, so the graph says what may happen, never what
+// must.
 #pragma once
 #include <vector>
 
@@ -24,7 +25,7 @@ struct FlowEdge {
 };
 
 struct Flow {
-  std::vector<Layout> layouts;              // an entry a function
+  std::vector<Layout> layouts;  // an entry a function
   std::vector<FlowNode> nodes;
   std::vector<std::vector<int32_t>> first;  // [function][value]: its first node
   std::vector<std::vector<int32_t>> count;  // [function][value]: how many it has

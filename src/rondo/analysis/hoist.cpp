@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace rondo::analysis {
@@ -13,9 +14,9 @@ const ir::Op& op_of(const ir::Program& program, const FlowNode& n) {
   return program.functions[static_cast<size_t>(n.function)].ops[static_cast<size_t>(n.value)];
 }
 
-// The territory of a cycle: loops whose accumulator lies on it; the whole recursion of a function whose parameters or
-// inner calls do. A cycle that closes only because a function has one set of nodes for all callers (rnn(rnn(x)) in main)
-// takes no territory in the outer caller.
+// The territory of a cycle: loops whose accumulator lies on it; the whole recursion of a function whose
+// parameters or inner calls do. A cycle that closes only because a function has one set of nodes for all
+// callers (rnn(rnn(x)) in main) takes no territory in the outer caller.
 Recursion territory(const ir::Program& program, const Flow& flow, const CallGraph& calls,
                     const std::vector<int32_t>& members) {
   std::set<int32_t> functions;
@@ -31,11 +32,13 @@ Recursion territory(const ir::Program& program, const Flow& flow, const CallGrap
         if (calls.same_recursion(f, static_cast<int64_t>(g))) functions.insert(static_cast<int32_t>(g));
       if (function_name.empty()) function_name = program.functions[static_cast<size_t>(f)].name;
     };
-    if (op.code == ir::Opcode::Arg && region.owner == ir::kNone && calls.recursive[static_cast<size_t>(n.function)])
+    if (op.code == ir::Opcode::Arg && region.owner == ir::kNone &&
+        calls.recursive[static_cast<size_t>(n.function)])
       join_function(n.function);
     if (op.code == ir::Opcode::Call && calls.same_recursion(n.function, op.i)) join_function(op.i);
     if (op.code != ir::Opcode::Arg || region.owner == ir::kNone) continue;
-    const ir::Op& owner = program.functions[static_cast<size_t>(n.function)].ops[static_cast<size_t>(region.owner)];
+    const ir::Op& owner =
+        program.functions[static_cast<size_t>(n.function)].ops[static_cast<size_t>(region.owner)];
     if (is_loop(owner.code) && region.region->params[0] == n.value) {
       regions.emplace(n.function, n.region);
       if (loop_name.empty())
@@ -53,7 +56,8 @@ bool Recursions::in_territory(int32_t recursion, const Flow& flow, int32_t funct
   const Recursion& r = list[static_cast<size_t>(recursion)];
   if (std::find(r.functions.begin(), r.functions.end(), function) != r.functions.end()) return true;
   return std::any_of(r.regions.begin(), r.regions.end(), [&](const auto& place) {
-    return place.first == function && flow.layouts[static_cast<size_t>(function)].encloses(place.second, region);
+    return place.first == function &&
+           flow.layouts[static_cast<size_t>(function)].encloses(place.second, region);
   });
 }
 
@@ -75,12 +79,15 @@ Recursions find_recursions(const ir::Program& specialised, const Flow& flow) {
   const CallGraph calls = call_graph(specialised);
   std::vector<int32_t> work;
   std::map<std::string, int> names;
-  // Components count successors first; going down visits recursions in the order that data flows.
-  for (size_t c = members.size(); c-- > 0;) {
+  std::vector<size_t> order(members.size());  // of the program text, which makes names stable
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return members[a][0] < members[b][0]; });
+  for (const size_t c : order) {
     const bool computes = std::any_of(members[c].begin(), members[c].end(), [&](int32_t m) {
       return is_tensor_op(op_of(specialised, flow.nodes[static_cast<size_t>(m)]).code);
     });
-    if (members[c].size() < 2 || !computes) continue;  // a list that only grows is a cycle too, but costs no level
+    if (members[c].size() < 2 || !computes)
+      continue;  // a list that only grows is a cycle too, but costs no level
     for (const int32_t m : members[c]) {
       result.cycle[static_cast<size_t>(m)] = static_cast<int32_t>(result.list.size());
       result.climbs[static_cast<size_t>(m)] = {static_cast<int32_t>(result.list.size())};
@@ -88,7 +95,8 @@ Recursions find_recursions(const ir::Program& specialised, const Flow& flow) {
       work.push_back(m);
     }
     Recursion r = territory(specialised, flow, calls, members[c]);
-    if (const int count = ++names[r.name]; count > 1) r.name += fmt::format(" ({})", count);  // inlined more than once
+    if (const int count = ++names[r.name]; count > 1)
+      r.name += fmt::format(" ({})", count);  // inlined more than once
     result.list.push_back(std::move(r));
   }
 
@@ -112,7 +120,8 @@ Recursions find_recursions(const ir::Program& specialised, const Flow& flow) {
       const std::vector<int32_t> from = result.climbs[static_cast<size_t>(v)];
       for (const int32_t r : from) {
         const auto at = std::lower_bound(climbs.begin(), climbs.end(), r);
-        if ((at != climbs.end() && *at == r) || !result.in_territory(r, flow, to.function, to.region)) continue;
+        if ((at != climbs.end() && *at == r) || !result.in_territory(r, flow, to.function, to.region))
+          continue;
         climbs.insert(at, r);
         grown = true;
       }

@@ -32,7 +32,8 @@ bool Layout::encloses(int32_t outer, int32_t inner) const {
   return inner == outer;
 }
 
-void for_each_op(const ir::Function& fn, const ir::Region& region, const std::function<void(ir::Value)>& visit) {
+void for_each_op(const ir::Function& fn, const ir::Region& region,
+                 const std::function<void(ir::Value)>& visit) {
   for (const ir::Value v : region.body) {
     visit(v);
     for (const ir::Region& inner : fn.ops[static_cast<size_t>(v)].regions) for_each_op(fn, inner, visit);

@@ -1,8 +1,8 @@
-// Where operations stand: the regions of a function, numbered in program order, and which region holds which value.
-// Also the few questions about single operations that every analysis asks.
+// Where operations stand: the regions of a function, numbered in program order, and which region holds which
+// value. Also the few questions about single operations that every analysis asks.
 //
-// In: a verified ir::Function. Out: plain tables; they hold pointers into the function, which must outlive them unchanged.
-// Region 0 is the body of the function; a region's number is larger than its parent's.
+// In: a verified ir::Function. Out: plain tables; they hold pointers into the function, which must outlive
+// them unchanged. Region 0 is the body of the function; a region's number is larger than its parent's.
 #pragma once
 #include <functional>
 #include <vector>
@@ -26,15 +26,17 @@ struct Layout {
 };
 Layout lay_out(const ir::Function& fn);
 
-// Calls visit(op) for every operation of a region and of the regions inside, in program order, without parameters.
-void for_each_op(const ir::Function& fn, const ir::Region& region, const std::function<void(ir::Value)>& visit);
+// Calls visit(op) for every operation of a region and of the regions inside, in program order, without
+// parameters.
+void for_each_op(const ir::Function& fn, const ir::Region& region,
+                 const std::function<void(ir::Value)>& visit);
 
 bool is_tensor_op(ir::Opcode code);  // Fill, Weight, pointwise, structure, Row, ToFloat: what kernels compute
 bool is_loop(ir::Opcode code);       // Fold, Scan: an iteration uses the result of the one before
-bool is_view(ir::Opcode code);       // Slice, Transpose, Reshape, Broadcast: other indices into the same numbers
+bool is_view(ir::Opcode code);  // Slice, Transpose, Reshape, Broadcast: other indices into the same numbers
 
-// Strongly connected components of a graph given as successor lists. component[v] counts so that an edge never leads to
-// a larger number: successors come first.
+// Strongly connected components of a graph given as successor lists. component[v] counts so that an edge
+// never leads to a larger number: successors come first.
 struct Components {
   std::vector<int32_t> component;
   int32_t count = 0;

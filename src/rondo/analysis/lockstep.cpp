@@ -14,7 +14,8 @@ Lockstep::Lockstep(const ir::Program& specialised, const Flow& flow, const Block
     const ir::Function& fn = specialised.functions[f];
     for_each_op(fn, fn.body, [&](Value v) {
       const Op& op = fn.ops[static_cast<size_t>(v)];
-      if (op.code == Opcode::Call) callers_[static_cast<size_t>(op.i)].emplace_back(static_cast<int32_t>(f), v);
+      if (op.code == Opcode::Call)
+        callers_[static_cast<size_t>(op.i)].emplace_back(static_cast<int32_t>(f), v);
     });
   }
 }
@@ -63,7 +64,8 @@ bool Lockstep::holds(int32_t a, int32_t b) {
   const Op& q = fn.ops[static_cast<size_t>(y.value)];
   if (is_tensor_op(p.code) && is_tensor_op(q.code)) {
     // Members of one block, or two constants: no block, level 0.
-    return blocks_.block_of[f][static_cast<size_t>(x.value)] == blocks_.block_of[f][static_cast<size_t>(y.value)];
+    return blocks_.block_of[f][static_cast<size_t>(x.value)] ==
+           blocks_.block_of[f][static_cast<size_t>(y.value)];
   }
   const bool parameters = p.code == Opcode::Arg && q.code == Opcode::Arg && x.region == 0 && y.region == 0;
   return parameters && parameters_hold(a, b);
@@ -75,10 +77,14 @@ bool Lockstep::parameters_hold(int32_t a, int32_t b) {
   const FlowNode& y = flow_.nodes[static_cast<size_t>(b)];
   const auto f = static_cast<size_t>(x.function);
   const std::vector<Value>& params = program_.functions[f].body.params;
-  const auto index = [&](Value v) { return static_cast<size_t>(std::find(params.begin(), params.end(), v) - params.begin()); };
+  const auto index = [&](Value v) {
+    return static_cast<size_t>(std::find(params.begin(), params.end(), v) - params.begin());
+  };
   return std::all_of(callers_[f].begin(), callers_[f].end(), [&](const auto& caller) {
-    const Op& call = program_.functions[static_cast<size_t>(caller.first)].ops[static_cast<size_t>(caller.second)];
-    return assume(node(caller.first, call.args[index(x.value)], x.part), node(caller.first, call.args[index(y.value)], y.part));
+    const Op& call =
+        program_.functions[static_cast<size_t>(caller.first)].ops[static_cast<size_t>(caller.second)];
+    return assume(node(caller.first, call.args[index(x.value)], x.part),
+                  node(caller.first, call.args[index(y.value)], y.part));
   });
 }
 
@@ -87,7 +93,9 @@ bool Lockstep::parts_hold(int32_t f, Value v, int32_t i, int32_t j) {
   const ir::Function& fn = program_.functions[static_cast<size_t>(f)];
   const Op& op = fn.ops[static_cast<size_t>(v)];
   const auto same = [&](Value w) { return assume(node(f, w, i), node(f, w, j)); };
-  const auto all = [&](const std::vector<Value>& values) { return std::all_of(values.begin(), values.end(), same); };
+  const auto all = [&](const std::vector<Value>& values) {
+    return std::all_of(values.begin(), values.end(), same);
+  };
   switch (op.code) {
     case Opcode::Call: {
       const Value result = program_.functions[static_cast<size_t>(op.i)].body.result;
@@ -97,15 +105,20 @@ bool Lockstep::parts_hold(int32_t f, Value v, int32_t i, int32_t j) {
     case Opcode::Match:
     case Opcode::MatchList:
     case Opcode::If:
-      return std::all_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return same(r.result); });
+      return std::all_of(op.regions.begin(), op.regions.end(),
+                         [&](const ir::Region& r) { return same(r.result); });
     case Opcode::Map:
-    case Opcode::Scan: return same(op.regions[0].result);
-    case Opcode::Fold: return same(op.regions[0].result) && same(op.args[1]);
+    case Opcode::Scan:
+      return same(op.regions[0].result);
+    case Opcode::Fold:
+      return same(op.regions[0].result) && same(op.args[1]);
     case Opcode::List:
     case Opcode::Cons:
     case Opcode::Append:
-    case Opcode::Reverse: return all(op.args);
-    case Opcode::ListGet: return same(op.args[0]);
+    case Opcode::Reverse:
+      return all(op.args);
+    case Opcode::ListGet:
+      return same(op.args[0]);
     case Opcode::Zip: {
       int32_t first = 0;
       for (const Value a : op.args) {
@@ -116,8 +129,10 @@ bool Lockstep::parts_hold(int32_t f, Value v, int32_t i, int32_t j) {
       }
       return false;
     }
-    case Opcode::Arg: break;
-    default: return false;
+    case Opcode::Arg:
+      break;
+    default:
+      return false;
   }
   const Layout& layout = flow_.layouts[static_cast<size_t>(f)];
   const RegionInfo& region = layout.regions[static_cast<size_t>(layout.region_of[static_cast<size_t>(v)])];
@@ -125,7 +140,8 @@ bool Lockstep::parts_hold(int32_t f, Value v, int32_t i, int32_t j) {
     return parameters_hold(node(f, v, i), node(f, v, j));
   }
   const Op& owner = fn.ops[static_cast<size_t>(region.owner)];
-  if (is_loop(owner.code) && v == region.region->params[0]) return same(owner.args[1]) && same(region.region->result);
+  if (is_loop(owner.code) && v == region.region->params[0])
+    return same(owner.args[1]) && same(region.region->result);
   // A list's element, or the rest of a list. Fields of an algebraic value come from anywhere.
   return owner.code != Opcode::Match && same(owner.args[0]);
 }

@@ -1,6 +1,6 @@
-// Which places always hold tensors of equal level, because both come from one record (h and c of a cell, through calls,
-// loops and tuples)? Found as the largest set of pairs that supports itself: a pair holds unless one of its sources
-// breaks it.
+// Which places always hold tensors of equal level, because both come from one record (h and c of a cell,
+// through calls, loops and tuples)? Found as the largest set of pairs that supports itself: a pair holds
+// unless one of its sources breaks it.
 #pragma once
 #include <map>
 #include <utility>
@@ -14,7 +14,8 @@ class Lockstep {
  public:
   Lockstep(const ir::Program& specialised, const Flow& flow, const Blocks& blocks);
 
-  // a and b: nodes of one function, visible in one region, so that they are asked about at one moment of a run.
+  // a and b: nodes of one function, visible in one region, so that they are asked about at one moment of a
+  // run.
   bool equal(int32_t a, int32_t b);
 
  private:

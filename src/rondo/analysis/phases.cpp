@@ -4,18 +4,21 @@
 
 namespace rondo::analysis {
 
-std::vector<int32_t> find_phases(const ir::Program& specialised, const Flow& flow, const Recursions& recursions) {
+std::vector<int32_t> find_phases(const ir::Program& specialised, const Flow& flow,
+                                 const Recursions& recursions) {
   const size_t n = flow.nodes.size();
   enum Growth { kNone, kLeaves, kHead };
   const auto growth = [&](int32_t from, const FlowEdge& e) {
-    if (recursions.component[static_cast<size_t>(from)] == recursions.component[static_cast<size_t>(e.to)]) return kNone;
+    if (recursions.component[static_cast<size_t>(from)] == recursions.component[static_cast<size_t>(e.to)])
+      return kNone;
     if (e.mark) return kLeaves;
     const std::vector<int32_t>& climbs = recursions.climbs[static_cast<size_t>(from)];
     if (climbs.empty()) return kNone;
     const FlowNode& to = flow.nodes[static_cast<size_t>(e.to)];
     for (const int32_t r : climbs)
       if (!recursions.in_territory(r, flow, to.function, to.region)) return kLeaves;
-    const ir::Op& op = specialised.functions[static_cast<size_t>(to.function)].ops[static_cast<size_t>(to.value)];
+    const ir::Op& op =
+        specialised.functions[static_cast<size_t>(to.function)].ops[static_cast<size_t>(to.value)];
     return op.code == ir::Opcode::MatMul && !recursions.feeds[static_cast<size_t>(e.to)] ? kHead : kNone;
   };
 
@@ -26,7 +29,8 @@ std::vector<int32_t> find_phases(const ir::Program& specialised, const Flow& flo
     return recursions.component[static_cast<size_t>(a)] > recursions.component[static_cast<size_t>(b)];
   });
   std::vector<int32_t> of_component(n, 0);
-  std::vector<bool> in_head(n, false);  // a component: already after its recursion, where a second product is no new head
+  std::vector<bool> in_head(
+      n, false);  // a component: already after its recursion, where a second product is no new head
   for (const int32_t v : order) {
     const auto c = static_cast<size_t>(recursions.component[static_cast<size_t>(v)]);
     for (const FlowEdge& e : flow.out[static_cast<size_t>(v)]) {

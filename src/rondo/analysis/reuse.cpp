@@ -9,11 +9,11 @@
 namespace rondo::analysis {
 namespace {
 
-// A function that is called with ever new combinations of weights (permuting them, say) is taken to be per instance
-// after this many, which keeps the number of contexts, and of clones, finite.
+// A function that is called with ever new combinations of weights (permuting them, say) is taken to be per
+// instance after this many, which keeps the number of contexts, and of clones, finite.
 constexpr size_t kContextsOfAFunction = 64;
-// Parts of an argument of a recursive function are followed this deep: a value that grows a field a call must not make a
-// context a call.
+// Parts of an argument of a recursive function are followed this deep: a value that grows a field a call must
+// not make a context a call.
 constexpr int kArgumentDepth = 4;
 
 Sharing join(const Sharing& a, const Sharing& b) {
@@ -47,8 +47,9 @@ class Interpreter {
     Sharing& at(ir::Value v) { return values[static_cast<size_t>(v)]; }
   };
 
-  // What a recursive function may rely on: weights, alone or inside tuples and one-constructor types. Everything else
-  // becomes per instance, so that a first call with zeros and the inner calls share a context.
+  // What a recursive function may rely on: weights, alone or inside tuples and one-constructor types.
+  // Everything else becomes per instance, so that a first call with zeros and the inner calls share a
+  // context.
   Sharing normalise(const Sharing& s, ir::TypeId type, int depth) const {
     if (s.of_weight()) return s;
     if (s.kind != Sharing::Fields || depth == kArgumentDepth) return {};
@@ -69,9 +70,8 @@ class Interpreter {
     const auto f = static_cast<size_t>(function);
     const ir::Function& fn = program_.functions[f];
     const auto find = [&] {
-      return std::find_if(reuse_.contexts.begin(), reuse_.contexts.end(), [&](const Context& c) {
-        return c.function == function && c.args == args;
-      });
+      return std::find_if(reuse_.contexts.begin(), reuse_.contexts.end(),
+                          [&](const Context& c) { return c.function == function && c.args == args; });
     };
     if (calls_.recursive[f])
       for (size_t k = 0; k < args.size(); ++k)
@@ -88,7 +88,8 @@ class Interpreter {
     c.args = std::move(args);
     reuse_.contexts.push_back(std::move(c));
     const auto id = static_cast<int32_t>(reuse_.contexts.size()) - 1;
-    // Other functions cannot call themselves, so this ends; recursive ones wait for run() and their result is Instance.
+    // Other functions cannot call themselves, so this ends; recursive ones wait for run() and their result is
+    // Instance.
     if (!calls_.recursive[f]) finish(id);
     return id;
   }
@@ -99,7 +100,8 @@ class Interpreter {
     const auto f = static_cast<size_t>(reuse_.contexts[k].function);
     const ir::Function& fn = program_.functions[f];
     Walk walk{fn, std::vector<Sharing>(fn.ops.size()), std::vector<int32_t>(fn.ops.size(), -1)};
-    for (size_t p = 0; p < fn.body.params.size(); ++p) walk.at(fn.body.params[p]) = reuse_.contexts[k].args[p];
+    for (size_t p = 0; p < fn.body.params.size(); ++p)
+      walk.at(fn.body.params[p]) = reuse_.contexts[k].args[p];
     Sharing result = region(walk, fn.body);
     Context& c = reuse_.contexts[k];
     if (!calls_.recursive[f]) c.result = std::move(result);
@@ -131,7 +133,8 @@ class Interpreter {
       case ir::Opcode::TupleGet:
       case ir::Opcode::Field:
         return arg(0).kind == Sharing::Fields ? arg(0).fields[static_cast<size_t>(op.i)] : Sharing{};
-      case ir::Opcode::Phase: return arg(0);
+      case ir::Opcode::Phase:
+        return arg(0);
       case ir::Opcode::Call: {
         std::vector<Sharing> args;
         for (size_t k = 0; k < op.args.size(); ++k) args.push_back(arg(k));
@@ -140,7 +143,8 @@ class Interpreter {
         return reuse_.contexts[static_cast<size_t>(callee)].result;
       }
       case ir::Opcode::Match: {
-        // Every arm is walked, because specialise may not know the constructor; a known one alone gives the result.
+        // Every arm is walked, because specialise may not know the constructor; a known one alone gives the
+        // result.
         const Sharing scrutinee = arg(0);
         Sharing result;
         for (size_t k = 0; k < op.regions.size(); ++k) {
@@ -149,8 +153,10 @@ class Interpreter {
           for (size_t p = 0; p < op.regions[k].params.size(); ++p)
             walk.at(op.regions[k].params[p]) = taken ? scrutinee.fields[p] : Sharing{};
           Sharing arm = region(walk, op.regions[k]);
-          if (taken || (!known && k == 0)) result = std::move(arm);
-          else if (!known) result = join(result, arm);
+          if (taken || (!known && k == 0))
+            result = std::move(arm);
+          else if (!known)
+            result = join(result, arm);
         }
         return result;
       }
@@ -159,7 +165,9 @@ class Interpreter {
         Sharing first = region(walk, op.regions[0]);
         return join(first, region(walk, op.regions[1]));
       }
-      case ir::Opcode::Map: region(walk, op.regions[0]); return {};
+      case ir::Opcode::Map:
+        region(walk, op.regions[0]);
+        return {};
       case ir::Opcode::Fold:
       case ir::Opcode::Scan: {
         const ir::Region& body = op.regions[0];
@@ -172,7 +180,8 @@ class Interpreter {
         }
         return op.code == ir::Opcode::Fold ? acc : Sharing{};
       }
-      default: return is_tensor_op(op.code) ? tensor(walk, op) : Sharing{};
+      default:
+        return is_tensor_op(op.code) ? tensor(walk, op) : Sharing{};
     }
   }
 
@@ -203,7 +212,8 @@ class Interpreter {
     return s;
   }
 
-  // Contexts that a fold's early rounds made and nobody calls are left out; the rest is numbered as first reached.
+  // Contexts that a fold's early rounds made and nobody calls are left out; the rest is numbered as first
+  // reached.
   Reuse reachable() {
     std::vector<int32_t> number(reuse_.contexts.size(), -1), order;
     const auto reach = [&](int32_t id) {
@@ -245,15 +255,16 @@ std::string show(const Sharing& s, const ir::Program& program, ir::TypeId type) 
           : nullptr;
   std::string text;
   for (size_t k = 0; k < s.fields.size(); ++k)
-    text += (k == 0 ? "" : ", ") + show(s.fields[k], program, constructor ? constructor->fields[k] : t.args[k]);
+    text +=
+        (k == 0 ? "" : ", ") + show(s.fields[k], program, constructor ? constructor->fields[k] : t.args[k]);
   return (constructor ? constructor->name : "") + "(" + text + ")";
 }
 
 }  // namespace
 
 bool Sharing::operator==(const Sharing& other) const {
-  return kind == other.kind && is_view == other.is_view && view == other.view && constructor == other.constructor &&
-         fields == other.fields;
+  return kind == other.kind && is_view == other.is_view && view == other.view &&
+         constructor == other.constructor && fields == other.fields;
 }
 
 Reuse find_reuse(const ir::Program& program) { return Interpreter(program).run(); }
@@ -279,7 +290,8 @@ std::string print(const Reuse& reuse, const ir::Program& program) {
       if (!is_tensor_op(op.code) || op.args.empty()) return;
       text += fmt::format("  {}:{} {}", op.loc.line, op.loc.column, ir::name(op.code));
       for (size_t a = 0; a < op.args.size(); ++a)
-        text += (a == 0 ? " " : ", ") + show(c.values[static_cast<size_t>(op.args[a])], program, type(op.args[a]));
+        text += (a == 0 ? " " : ", ") +
+                show(c.values[static_cast<size_t>(op.args[a])], program, type(op.args[a]));
       text += "\n";
     });
   }

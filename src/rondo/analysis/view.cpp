@@ -14,7 +14,8 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
 }
 
 // Dimensions of extent 1 come and go freely; else the elements must lie in row-major order.
-bool reshaped(const std::vector<int64_t>& from, const std::vector<int64_t>& to, std::vector<int64_t>* strides) {
+bool reshaped(const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+              std::vector<int64_t>* strides) {
   std::vector<int64_t> a, b, a_strides;
   for (size_t k = 0; k < from.size(); ++k)
     if (from[k] != 1) a.push_back(from[k]), a_strides.push_back((*strides)[k]);
@@ -32,8 +33,8 @@ bool reshaped(const std::vector<int64_t>& from, const std::vector<int64_t>& to, 
 
 }  // namespace
 
-std::optional<View> view_of(const ir::Program& program, const ir::Op& op, const std::vector<const View*>& args,
-                            std::optional<int64_t> index) {
+std::optional<View> view_of(const ir::Program& program, const ir::Op& op,
+                            const std::vector<const View*>& args, std::optional<int64_t> index) {
   const std::vector<int64_t>& dims = program.types[op.type].dims;
   if (op.code == ir::Opcode::Weight) return View{static_cast<int32_t>(op.i), 0, 0, dims, row_major(dims)};
   if (op.code == ir::Opcode::Fill) return View{-1, op.f, 0, dims, std::vector<int64_t>(dims.size(), 0)};
@@ -53,7 +54,8 @@ std::optional<View> view_of(const ir::Program& program, const ir::Op& op, const 
       view.strides.erase(view.strides.begin());
       break;
     case ir::Opcode::Transpose:
-      for (size_t k = 0; k < op.dims.size(); ++k) view.strides[k] = args[0]->strides[static_cast<size_t>(op.dims[k])];
+      for (size_t k = 0; k < op.dims.size(); ++k)
+        view.strides[k] = args[0]->strides[static_cast<size_t>(op.dims[k])];
       break;
     case ir::Opcode::Reshape:
       if (!uniform && !reshaped(view.dims, dims, &view.strides)) return std::nullopt;
@@ -65,7 +67,8 @@ std::optional<View> view_of(const ir::Program& program, const ir::Op& op, const 
       view.strides = std::move(strides);
       break;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   if (uniform) view.strides.assign(dims.size(), 0);
   view.dims = dims;

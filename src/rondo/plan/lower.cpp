@@ -1,12 +1,12 @@
 // How a program is lowered.
 //
-// Kernels: the members of each block (analysis/blocks.h), with what is repeated inside of it, become a BlockBody whose
-// parameters are the block's operands; build_stages makes kernels of it.
-// Host: the same program without tensor operations. A block becomes one Emit, placed where its first output is needed;
-// operations that it waits for are moved before it, which is safe because everything is pure and blocks form no cycle.
-// Constants stand at the head of their function. Marks of phases are gone: they have become phases of blocks.
-// Results: each pool that main's result can hold has a block that copies a row into the results buffer, in a phase of
-// its own after all others. The run-time appends its records while it walks the result.
+// Kernels: the members of each block (analysis/blocks.h), with what is repeated inside of it, become a
+// BlockBody whose parameters are the block's operands; build_stages makes kernels of it. Host: the same
+// program without tensor operations. A block becomes one Emit, placed where its first output is needed;
+// operations that it waits for are moved before it, which is safe because everything is pure and blocks form
+// no cycle. Constants stand at the head of their function. Marks of phases are gone: they have become phases
+// of blocks. Results: each pool that main's result can hold has a block that copies a row into the results
+// buffer, in a phase of its own after all others. The run-time appends its records while it walks the result.
 #include "rondo/plan/lower.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,8 @@ std::string program_name(const std::string& file) {
 }
 
 // Element counts of the tensors that a value of the type can hold.
-void collect_sizes(const TypeTable& types, ir::TypeId id, std::set<ir::TypeId>* seen, std::set<int64_t>* sizes) {
+void collect_sizes(const TypeTable& types, ir::TypeId id, std::set<ir::TypeId>* seen,
+                   std::set<int64_t>* sizes) {
   if (!seen->insert(id).second) return;
   const Type& type = types[id];
   if (type.kind == TypeKind::Tensor) sizes->insert(types.numel(id));
@@ -109,7 +110,8 @@ class BodyBuilder {
     const auto at = static_cast<size_t>(v);
     if (to_[at] != kNone) return to_[at];
     if (!repeated_[at] && block_of_[at] != block_of_[static_cast<size_t>(fact_.members[0])])
-      throw Error(ErrorKind::Internal, fmt::format("lower: block {} uses %{}, which is no operand", fact_.name, v));
+      throw Error(ErrorKind::Internal,
+                  fmt::format("lower: block {} uses %{}, which is no operand", fact_.name, v));
     Op made = op(v);
     for (Value& a : made.args) a = copy(a);
     if (made.code == Opcode::Row) {
@@ -320,7 +322,8 @@ class HostForm {
   }
 
   [[noreturn]] void fail(Value v, const char* rule) const {
-    throw Error(ErrorKind::Internal, fmt::format("lower: fn {}, %{} ({}): {}", fn_.name, v, ir::name(op(v).code), rule));
+    throw Error(ErrorKind::Internal,
+                fmt::format("lower: fn {}, %{} ({}): {}", fn_.name, v, ir::name(op(v).code), rule));
   }
 
   const ir::Program& program_;
@@ -332,33 +335,16 @@ class HostForm {
   ir::TypeId int_type_ = -1;
   std::vector<Value> to_;
   std::vector<bool> started_;
-  std::vector<Value> emits_;  // an entry a block
+  std::vector<Value> emits_;            // an entry a block
   std::map<int64_t, Value> constants_;  // a number -> its operation
   std::vector<Value> head_;             // the same, in order
   std::vector<Value>* body_ = nullptr;
   ir::Function out_;
 };
 
-// Memory rows need at least one element.
-void check_elements(const ir::Program& program) {
-  const auto fail = [&](ir::Loc loc, ir::TypeId type) {
-    ir::fail_at(program, loc,
-                fmt::format("a tensor without elements cannot be computed: {}", program.types.show(type)));
-  };
-  const ir::Function& main = program.functions[static_cast<size_t>(program.main)];
-  for (const Value p : main.body.params) {
-    const Op& param = main.ops[static_cast<size_t>(p)];
-    if (sizes_of(program.types, param.type).count(0) > 0) fail(param.loc, param.type);
-  }
-  for (const ir::Function& fn : program.functions)
-    for (const Op& op : fn.ops)
-      if (program.types[op.type].kind == TypeKind::Tensor && program.types.numel(op.type) == 0) fail(op.loc, op.type);
-}
-
 }  // namespace
 
 Lowered lower(const ir::Program& specialised, const Facts& facts) {
-  check_elements(specialised);
   Lowered result;
   Plan& plan = result.plan;
   ir::Program& host = result.host;
@@ -382,7 +368,8 @@ Lowered lower(const ir::Program& specialised, const Facts& facts) {
     plan.weights.push_back(std::move(weight));
   }
   for (const ir::TypeId type : plan.main_params)
-    for (const int64_t size : sizes_of(plan.types, type)) plan.pools.push_back(size);  // finish() adds the others
+    for (const int64_t size : sizes_of(plan.types, type))
+      plan.pools.push_back(size);  // finish() adds the others
 
   for (const BlockFact& fact : facts.blocks.list) add_block(specialised, facts, fact, &plan);
   for (size_t f = 0; f < specialised.functions.size(); ++f)

@@ -62,7 +62,8 @@ Value Builder::known(const Op& op) {
       if (this->op(whole).type != op.type) return kNone;
       for (size_t k = 0; k < op.args.size(); ++k) {
         const Op& part = this->op(op.args[k]);
-        if (part.code != Opcode::TupleGet || part.args[0] != whole || part.i != static_cast<int64_t>(k)) return kNone;
+        if (part.code != Opcode::TupleGet || part.args[0] != whole || part.i != static_cast<int64_t>(k))
+          return kNone;
       }
       return whole;
     }
@@ -71,7 +72,8 @@ Value Builder::known(const Op& op) {
     case Opcode::Field:
       return is(op.args[0], Opcode::Construct) ? this->op(op.args[0]).args[static_cast<size_t>(op.i)] : kNone;
     case Opcode::Len:
-      return is(op.args[0], Opcode::List) ? number(static_cast<int64_t>(this->op(op.args[0]).args.size()), op) : kNone;
+      return is(op.args[0], Opcode::List) ? number(static_cast<int64_t>(this->op(op.args[0]).args.size()), op)
+                                          : kNone;
     case Opcode::ListGet: {
       const Op& list = this->op(op.args[0]);
       const Op& index = this->op(op.args[1]);
@@ -79,8 +81,10 @@ Value Builder::known(const Op& op) {
                         index.i < static_cast<int64_t>(list.args.size());
       return fits ? list.args[static_cast<size_t>(index.i)] : kNone;
     }
-    case Opcode::Phase: return phase(op);
-    default: break;
+    case Opcode::Phase:
+      return phase(op);
+    default:
+      break;
   }
   return analysis::is_tensor_op(op.code) ? tensor(op) : scalar(op);
 }
@@ -93,7 +97,8 @@ Value Builder::tensor(const Op& op) {
     case Opcode::Reshape:
     case Opcode::Broadcast:
       return first.type == op.type ? op.args[0] : kNone;
-    case Opcode::Concat: return op.args.size() == 1 ? op.args[0] : kNone;
+    case Opcode::Concat:
+      return op.args.size() == 1 ? op.args[0] : kNone;
     case Opcode::Transpose: {
       std::vector<int64_t> same(op.dims.size());
       std::iota(same.begin(), same.end(), 0);
@@ -126,7 +131,8 @@ Value Builder::tensor(const Op& op) {
       reshape.args = {add(std::move(slice))};
       return add(std::move(reshape));
     }
-    default: return kNone;
+    default:
+      return kNone;
   }
 }
 
@@ -144,26 +150,42 @@ Value Builder::scalar(const Op& op) {
   const bool bools = a.code == Opcode::Bool && b.code == Opcode::Bool;
   if (!bools && (a.code != Opcode::Int || b.code != Opcode::Int)) return kNone;
   const int64_t x = a.i, y = b.i;
-  const auto wrap = [](uint64_t u) { return static_cast<int64_t>(u); };  // as the generated host code: modulo 2^64
+  const auto wrap = [](uint64_t u) {
+    return static_cast<int64_t>(u);
+  };  // as the generated host code: modulo 2^64
   const auto ux = static_cast<uint64_t>(x), uy = static_cast<uint64_t>(y);
   switch (op.code) {
-    case Opcode::IAdd: return number(wrap(ux + uy), op);
-    case Opcode::ISub: return number(wrap(ux - uy), op);
-    case Opcode::IMul: return number(wrap(ux * uy), op);
-    case Opcode::IDiv: return y == 0 ? kNone : number(y == -1 ? wrap(0 - ux) : x / y, op);
-    case Opcode::IMod: return y == 0 ? kNone : number(y == -1 ? 0 : x % y, op);
-    case Opcode::INeg: return number(wrap(0 - ux), op);
-    case Opcode::IMin: return number(std::min(x, y), op);
-    case Opcode::IMax: return number(std::max(x, y), op);
-    case Opcode::ILt: return truth(x < y, op);
-    case Opcode::ILe: return truth(x <= y, op);
-    case Opcode::IEq: return truth(x == y, op);
-    case Opcode::INe: return truth(x != y, op);
-    default: return kNone;
+    case Opcode::IAdd:
+      return number(wrap(ux + uy), op);
+    case Opcode::ISub:
+      return number(wrap(ux - uy), op);
+    case Opcode::IMul:
+      return number(wrap(ux * uy), op);
+    case Opcode::IDiv:
+      return y == 0 ? kNone : number(y == -1 ? wrap(0 - ux) : x / y, op);
+    case Opcode::IMod:
+      return y == 0 ? kNone : number(y == -1 ? 0 : x % y, op);
+    case Opcode::INeg:
+      return number(wrap(0 - ux), op);
+    case Opcode::IMin:
+      return number(std::min(x, y), op);
+    case Opcode::IMax:
+      return number(std::max(x, y), op);
+    case Opcode::ILt:
+      return truth(x < y, op);
+    case Opcode::ILe:
+      return truth(x <= y, op);
+    case Opcode::IEq:
+      return truth(x == y, op);
+    case Opcode::INe:
+      return truth(x != y, op);
+    default:
+      return kNone;
   }
 }
 
-// A mark concerns tensors that are made while instances run: it is spread over a tuple's parts and dropped elsewhere.
+// A mark concerns tensors that are made while instances run: it is spread over a tuple's parts and dropped
+// elsewhere.
 Value Builder::phase(const Op& op) {
   const Value arg = op.args[0];
   if (!program_->types.has_tensor(op.type) || is(arg, Opcode::Weight) || is(arg, Opcode::Fill)) return arg;
@@ -215,7 +237,8 @@ class InvariantHoister {
         before->push_back(v);  // a weight or a number costs nothing where it stands
         continue;
       }
-      const bool movable = analysis::is_tensor_op(o.code) && o.code != Opcode::Row && o.code != Opcode::ToFloat &&
+      const bool movable = analysis::is_tensor_op(o.code) && o.code != Opcode::Row &&
+                           o.code != Opcode::ToFloat &&
                            std::none_of(o.args.begin(), o.args.end(),
                                         [&](Value a) { return inside_[static_cast<size_t>(a)] != 0; });
       if (movable) {
@@ -240,7 +263,8 @@ class Liveness {
     for (const ir::Function& fn : program.functions) live_.emplace_back(fn.ops.size(), 0);
     mark(program.main, program.functions[static_cast<size_t>(program.main)].body.result);
     // main's parameters are the instance: they stay, read or not
-    for (const Value p : program.functions[static_cast<size_t>(program.main)].body.params) mark(program.main, p);
+    for (const Value p : program.functions[static_cast<size_t>(program.main)].body.params)
+      mark(program.main, p);
     while (!work_.empty()) {
       const auto [f, v] = work_.back();
       work_.pop_back();

@@ -1,5 +1,5 @@
-// Local rules that make a program smaller without changing what it computes. plan/specialise builds through a Builder,
-// and so sees a tuple's parts, a known constructor or a known condition the moment it arises.
+// Local rules that make a program smaller without changing what it computes. plan/specialise builds through a
+// Builder, and so sees a tuple's parts, a known constructor or a known condition the moment it arises.
 //
 // Invariant: a simplified operation is either an existing value or appended to the current region's body.
 #pragma once
@@ -36,12 +36,13 @@ class Builder {
   int32_t function_;
 };
 
-// Moves tensor work that uses nothing of a loop's iteration (map, fold or scan) before the loop, innermost loops first.
-// Operations that can fail (Row with an index of the run) stay: a loop over an empty list never reaches them.
+// Moves tensor work that uses nothing of a loop's iteration (map, fold or scan) before the loop, innermost
+// loops first. Operations that can fail (Row with an index of the run) stay: a loop over an empty list never
+// reaches them.
 void hoist_invariants(ir::Program* program);
 
-// Removes what does not reach main's result: operations, parameters that nobody reads, functions that nobody calls.
-// Renumbers operations in program order.
+// Removes what does not reach main's result: operations, parameters that nobody reads, functions that nobody
+// calls. Renumbers operations in program order.
 void remove_dead(ir::Program* program);
 
 }  // namespace rondo::plan

@@ -72,7 +72,8 @@ class Specialiser {
     Frame frame{source, c, std::vector<Value>(source.ops.size(), kNone)};
     for (size_t k = 0; k < source.body.params.size(); ++k) {
       const Op& param = source.ops[static_cast<size_t>(source.body.params[k])];
-      frame.to[static_cast<size_t>(source.body.params[k])] = rebuild(c.args[k], param.type, param.loc, &params);
+      frame.to[static_cast<size_t>(source.body.params[k])] =
+          rebuild(c.args[k], param.type, param.loc, &params);
     }
     const Value result = region(frame, source.body);
     ir::Function& fn = builder.fn();
@@ -82,7 +83,8 @@ class Specialiser {
   // ---------------------------------------------------------------- parameters, part by part
   std::vector<ir::TypeId> parts(ir::TypeId type) const {
     const Type& t = in_.types[type];
-    return t.kind == TypeKind::Adt ? in_.types.adts[static_cast<size_t>(t.adt)].constructors[0].fields : t.args;
+    return t.kind == TypeKind::Adt ? in_.types.adts[static_cast<size_t>(t.adt)].constructors[0].fields
+                                   : t.args;
   }
 
   // Inside a clone: a parameter from what is passed of it (new parameters) and what is shared (made here).
@@ -176,10 +178,12 @@ class Specialiser {
       return builder_->place(std::move(op));
     }
     if (frame.depth >= kDeepestInlining)
-      ir::fail_at(in_, source.loc,
-                  fmt::format("calls are nested more than {} functions deep here; write fewer functions that only call "
-                              "another one",
-                              kDeepestInlining));
+      ir::fail_at(
+          in_, source.loc,
+          fmt::format(
+              "calls are nested more than {} functions deep here; write fewer functions that only call "
+              "another one",
+              kDeepestInlining));
     Frame inner{fn, c, std::vector<Value>(fn.ops.size(), kNone), frame.depth + 1};
     for (size_t k = 0; k < args.size(); ++k) inner.to[static_cast<size_t>(fn.body.params[k])] = args[k];
     return region(inner, fn.body);
@@ -207,7 +211,8 @@ class Specialiser {
         rest.args.erase(rest.args.begin());
         return bind(source.regions[1], {on.args[0], builder_->add(std::move(rest))});
       }
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
 
@@ -233,10 +238,12 @@ class Specialiser {
 
   void check_size(ir::Loc loc) {
     if (++operations_ > kMostOperations)
-      ir::fail_at(in_, loc,
-                  fmt::format("the program grows beyond {} operations when its calls are expanded; a function that is "
-                              "called very often can be made recursive or mapped over a list",
-                              kMostOperations));
+      ir::fail_at(
+          in_, loc,
+          fmt::format(
+              "the program grows beyond {} operations when its calls are expanded; a function that is "
+              "called very often can be made recursive or mapped over a list",
+              kMostOperations));
   }
 
   const ir::Program& in_;
