@@ -32,4 +32,86 @@ TEST(Cli, AWrongCallIsExitCode2WithOneSentenceAndWhereToLook) {
   }
 }
 
+const std::string kTree = RONDO_SOURCE_DIR "/examples/models/treelstm.rondo";
+
+// Nothing here reads or fills the user's cache of compiled kernels.
+const bool kOwnCache = setenv("RONDO_CACHE_DIR", (rondo::testing::scratch() / "cache").c_str(), 1) == 0;
+
+std::string file(const std::string& name, const std::string& text) {
+  const std::string path = rondo::testing::scratch() / name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Cli, CheckShowsTheSignatureAndTheWeights) {
+  ASSERT_TRUE(kOwnCache);
+  const auto finished = run_program({"check", kTree, "-D", "H=8"});
+  EXPECT_EQ(finished.status, 0) << finished.error;
+  EXPECT_EQ(finished.output, kTree + ": ok\n  main(Tree) -> f32[8]\n  21 weights, 8,888 numbers\n");
+}
+
+TEST(Cli, AWrongProgramIsExitCode1WithPlaceLineAndCaret) {
+  const std::string path = file("wrong.rondo", "fn main(x: int) -> f32[4] {\n  zeros(5)\n}\n");
+  const auto finished = run_program({"check", path});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_EQ(finished.output, "");
+  EXPECT_EQ(finished.error.rfind(path + ":2:3: error: ", 0), 0u) << finished.error;
+  EXPECT_NE(finished.error.find("\n  zeros(5)\n  ^"), std::string::npos) << finished.error;
+}
+
+TEST(Cli, AFileThatIsNotThereIsExitCode2AndNamed) {
+  const auto finished = run_program({"check", "/nowhere/tree.rondo"});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_NE(finished.error.find("/nowhere/tree.rondo"), std::string::npos) << finished.error;
+  EXPECT_NE(finished.error.find("No such file or directory"), std::string::npos) << finished.error;
+}
+
+TEST(Cli, AnUnknownConstantIsNamed) {
+  const auto finished = run_program({"check", kTree, "-D", "HIDDEN=8"});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_NE(finished.error.find("HIDDEN"), std::string::npos) << finished.error;
+}
+
+TEST(Cli, DumpShowsEveryStage) {
+  for (const char* stage : {"ir", "reuse", "specialised", "facts", "host", "plan", "cpp", "cpu", "cuda"}) {
+    const auto finished = run_program({"dump", "--stage", stage, kTree});
+    EXPECT_EQ(finished.status, 0) << stage << ": " << finished.error;
+    EXPECT_GT(finished.output.size(), 100u) << stage;
+    EXPECT_EQ(finished.error, "") << stage;
+  }
+}
+
+TEST(Cli, AnUnknownStageNamesThoseThatAre) {
+  const auto finished = run_program({"dump", "--stage", "ast", kTree});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_EQ(finished.error,
+            "rondo: there is no stage 'ast': expected one of ir, reuse, specialised, facts, host, plan, cpp, cpu, cuda\n");
+}
+
+TEST(Cli, DoctorTriesThingsAndSaysWhatModelsRunOn) {
+  const auto well = run_program({"doctor"});
+  EXPECT_EQ(well.status, 0) << well.output << well.error;
+  EXPECT_NE(well.output.find("ok       host compiler"), std::string::npos) << well.output;
+  EXPECT_NE(well.output.find("Models run on: cpu"), std::string::npos) << well.output;
+  const auto ill = run_program({"doctor"}, "env PATH=/nowhere RONDO_CXX=/nowhere/g++");
+  EXPECT_EQ(ill.status, 3);
+  EXPECT_NE(ill.output.find("missing  host compiler"), std::string::npos) << ill.output;
+  EXPECT_NE(ill.output.find("Models run on: nothing."), std::string::npos) << ill.output;
+  EXPECT_EQ(ill.error, "rondo: models need a host compiler: see above\n");
+  EXPECT_EQ(run_program({"doctor", "--device", "tpu"}).error, "rondo: --device tpu: expected cpu or cuda\n");
+}
+
+TEST(Cli, DoctorWithoutAGpuFailsOnlyWhenAskedForOne) {
+  const auto finished = run_program({"doctor", "--device", "cuda"}, "env RONDO_LIBCUDA=/nowhere/libcuda.so");
+  EXPECT_EQ(finished.status, 3);
+  EXPECT_NE(finished.output.find("missing  gpu"), std::string::npos) << finished.output;
+  EXPECT_EQ(finished.error, "rondo: cuda was asked for: see above for what it lacks\n");
+}
+
+TEST(Cli, AFullDiskUnderStandardOutputIsSaid) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const std::string command = std::string("'" RONDO_PROGRAM "' check '") + kTree + "' >/dev/full 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+}
+
 }  // namespace

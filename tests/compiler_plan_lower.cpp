@@ -106,6 +106,16 @@ TEST(Lower, OperationsMoveBeforeTheBlockThatWaitsForThem) {
   EXPECT_EQ(result.parts()[1].values(), (std::vector<double>{4, 9}));
 }
 
+// The list holds the row, the product reads it from the weight: neither waits for the other.
+TEST(Lower, RowThatLeavesItsBlockIsNotWaitedForInside) {
+  const plan::Lowered l = lowered(
+      "weight e: f32[10, 4]; weight w: f32[4, 4];\n"
+      "fn main(i: int) -> [f32[4]] { let x = e[i]; [x, w @ x] }");
+  EXPECT_EQ(l.plan.blocks.size(), 2u);
+  EXPECT_EQ(block(l, "main_1").outputs.size(), 2u);
+  EXPECT_EQ(block(l, "main_1").stages, 1);
+}
+
 TEST(Lower, MarksOfPhasesAreGone) {
   const std::string host =
       host_text("fn main(xs: [f32[4]]) -> [f32[4]] { map(phase(map(xs, |x| tanh(x))), |x| exp(phase(x))) }");

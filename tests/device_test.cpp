@@ -47,7 +47,8 @@ extern "C" __global__ void add(const unsigned* table, const float* weights, unsi
   asm volatile("griddepcontrol.wait;" ::: "memory");
   float* rows = *(float* const*)table;
   const unsigned count = table[2 + (level * 2 + 1) * 3];
-  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) rows[i] += weights[0];
+  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    rows[i] += weights[0];
 })";
 
 class Devices : public testing::TestWithParam<const char*> {

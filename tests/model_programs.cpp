@@ -95,7 +95,9 @@ TEST(Models, BatchedIsOneByOneAndOrderAndThreadsDoNotMatter) {
   std::reverse(instances.begin(), instances.end());
   EXPECT_EQ(run(&one, instances), together);
   for (const StageReport& stage : one.report().stages)  // the second time
-    if (stage.name == "kernels" || stage.name == "host program") EXPECT_EQ(stage.from, "memory");
+    if (stage.name == "kernels" || stage.name == "host program") {
+      EXPECT_EQ(stage.from, "memory");
+    }
 }
 
 TEST(Models, TenThousandInstances) {

@@ -36,11 +36,11 @@ class Partition {
         flow_(flow),
         recursions_(recursions),
         phases_(phases),
-        repeated(fn_.ops.size(), false),
-        referred(fn_.ops.size(), false),
-        block_of(fn_.ops.size(), -1),
         rank_(fn_.ops.size(), 0),
         recursion_phase_(recursions.list.size(), 0) {
+    repeated.assign(fn_.ops.size(), false);
+    referred.assign(fn_.ops.size(), false);
+    block_of.assign(fn_.ops.size(), -1);
     for (size_t n = 0; n < flow.nodes.size(); ++n)
       if (recursions.cycle[n] >= 0) recursion_phase_[static_cast<size_t>(recursions.cycle[n])] = phases[n];
   }
@@ -62,6 +62,8 @@ class Partition {
   }
 
   std::vector<BlockFact> list;
+  std::vector<bool> repeated, referred;
+  std::vector<int32_t> block_of;
 
  private:
   struct Key {  // members of one block agree in it
@@ -78,11 +80,6 @@ class Partition {
   const Recursions& recursions_;
   const std::vector<int32_t>& phases_;
 
- public:
-  std::vector<bool> repeated, referred;
-  std::vector<int32_t> block_of;
-
- private:
   static size_t at(Value v) { return static_cast<size_t>(v); }
   const Op& op(Value v) const { return fn_.ops[at(v)]; }
   bool is_tensor(Value v) const { return program_.types[op(v).type].kind == TypeKind::Tensor; }

@@ -1,15 +1,13 @@
 // Which tensor operations run as one unit? A block is a maximal connected straight-line group: of one region,
 // one phase, climbing the same recursions of that phase, and of one *rank*, so that no block waits for a call
 // that waits for the block itself. Connected = one uses the other's result, or both use the same operand.
-// Rank, phase and the recursions climbed only grow along data flow, which is why blocks cannot form a cycle.
+// Rank, phase and the recursions climbed only grow along data flow, so blocks cannot form a cycle.
 //
 // Not every operation is computed once where it stands:
-//   - *free* ones (weights, numbers, views, rows, floats of ints) are other indices into given data, and are
-//   repeated in
-//     every block that uses them; so are operations on weights alone;
+//   - *free* ones (weights, numbers, views, rows, floats of ints) are other indices into given data; they are
+//     repeated in every block that uses them, and so are operations on weights alone;
 //   - a free one that something else refers to (a list, a call, a result) is a member of a block as well,
-//   unless it is a
-//     view of a weight or a number: then it is a constant row.
+//     unless it is a view of a weight or a number: then it is a constant row.
 #pragma once
 #include <optional>
 #include <string>

@@ -2,7 +2,8 @@
 // value. Also the few questions about single operations that every analysis asks.
 //
 // In: a verified ir::Function. Out: plain tables; they hold pointers into the function, which must outlive
-// them unchanged. Region 0 is the body of the function; a region's number is larger than its parent's.
+// them unchanged.
+// Region 0 is the body of the function; a region's number is larger than its parent's.
 #pragma once
 #include <functional>
 #include <vector>

@@ -3,15 +3,15 @@
 // such work meets.
 //
 // The rule, from producer to consumer: the phase grows by one
-//   - where a value leaves the territory of a recursion that it climbs (the output layer after an RNN; a
-//   second layer);
-//   - at a product inside the territory whose result never feeds a recursion again (a classifier at every
-//   tree node);
+//   - where a value leaves the territory of a recursion that it climbs (an output layer, a second layer);
+//   - at a product in the territory whose result never feeds a recursion again (a classifier at every node);
 //   - at the user's Phase mark.
 // It never grows along a cycle, and never shrinks: a later phase may read any earlier one, never the other
 // way round. Correctness does not depend on it beyond that. Found as longest paths over the components of the
-// flow graph. A layer that runs over another layer's outputs could also run beside it, one step behind; it
-// then has half the levels, but its input products run step by step. Phases choose the wide products.
+// flow graph.
+//
+// A layer that runs over another layer's outputs could also run beside it, one step behind; it then has half
+// the levels, but its input products run step by step. Phases choose the wide products.
 #pragma once
 #include <vector>
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "rondo/codegen/codegen.h"
 #include "rondo/codegen/expr.h"
@@ -193,8 +194,46 @@ int64_t slice_of(const plan::Segment& segment) {
 // Columns of A that lie apart are copied slice by slice.
 bool gathers(const plan::Segment& segment) { return segment.a.strides.at(0) != 1 && segment.k > 1; }
 
+// What multiply() knows of a segment: which accumulators it feeds. Segments that agree share the type, and with it the
+// register kernels, which are most of what the host compiler has to do.
+class SegmentTypes {
+ public:
+  std::string name(Text* text, const plan::Gemm& gemm, const plan::Segment& segment, size_t first, size_t count) {
+    std::string accs;
+    for (size_t u = first; u < first + count; ++u) accs += fmt::format("{}{}", u == first ? "" : ", ", segment.uses[u].acc);
+    const std::string key = fmt::format("{} of {}: {}", segment.uses.size(), gemm.accs, accs);
+    const auto [at, added] = names_.emplace(key, fmt::format("Segment{}", names_.size()));
+    if (added) {
+      text->open(fmt::format("struct {}", at->second));
+      text->line(fmt::format("static constexpr int U = {}, ACCS = {}, STRIDE = {};", count, gemm.accs,
+                             static_cast<int64_t>(segment.uses.size()) * plan::kUnit));
+      text->open("static constexpr int acc(int use)");
+      text->line(fmt::format("constexpr int table[] = {{{}}};", accs));
+      text->line("return table[use];");
+      text->close();
+      text->close(";");
+    }
+    return at->second;
+  }
+
+ private:
+  std::map<std::string, std::string> names_;
+};
+
+// The uses of a segment in parts that fit the registers: (first, count).
+std::vector<std::pair<size_t, size_t>> parts_of(const plan::Segment& segment) {
+  std::vector<std::pair<size_t, size_t>> parts;
+  const size_t uses = segment.uses.size(), count = (uses + kUsesAtOnce - 1) / kUsesAtOnce;
+  for (size_t part = 0, done = 0; part < count; ++part) {
+    const size_t each = (uses - done + count - part - 1) / (count - part);
+    parts.emplace_back(done, each);
+    done += each;
+  }
+  return parts;
+}
+
 void emit_segment(Text* text, const plan::Plan& plan, const plan::Block& block, const plan::Gemm& gemm,
-                  const plan::Segment& segment, const std::string& prefix) {
+                  const plan::Segment& segment, const std::vector<std::string>& types) {
   const int64_t slice = slice_of(segment), free_stride = gemm.free > 1 ? segment.a.strides.at(1) : 0;
   text->open("");
   text->open("for (int q = 0; q < rows; ++q)");
@@ -215,35 +254,15 @@ void emit_segment(Text* text, const plan::Plan& plan, const plan::Block& block, 
   }
   const auto uses_count = static_cast<int64_t>(segment.uses.size());
   const int64_t group_stride = segment.k * uses_count * plan::kUnit;
-  const size_t parts = (segment.uses.size() + kUsesAtOnce - 1) / kUsesAtOnce;
   text->line(fmt::format("const float* const w = weights + {} + (int64_t)g0 * {} + k0 * {};", segment.pack_offset,
                          group_stride, uses_count * plan::kUnit));
-  for (size_t part = 0, done = 0; part < parts; ++part) {
-    text->line(fmt::format("multiply_groups<{}_{}>({}, rows, {}, kn, w + {}, {}, gn, sums, sums_group);", prefix, part,
-                           gather ? "picked" : "at", gather ? "0" : "k0", done * plan::kUnit, group_stride));
-    done += (segment.uses.size() - done + parts - part - 1) / (parts - part);
-  }
+  const auto parts = parts_of(segment);
+  for (size_t part = 0; part < parts.size(); ++part)
+    text->line(fmt::format("multiply_groups<{}>({}, rows, {}, kn, w + {}, {}, gn, sums, sums_group);", types[part],
+                           gather ? "picked" : "at", gather ? "0" : "k0", static_cast<int64_t>(parts[part].first) * plan::kUnit,
+                           group_stride));
   text->close();
   text->close();
-}
-
-// What multiply() knows of a segment: which accumulators it feeds.
-void emit_segment_types(Text* text, const plan::Gemm& gemm, const plan::Segment& segment, const std::string& prefix) {
-  const size_t parts = (segment.uses.size() + kUsesAtOnce - 1) / kUsesAtOnce;
-  for (size_t part = 0, done = 0; part < parts; ++part) {
-    const size_t each = (segment.uses.size() - done + parts - part - 1) / (parts - part);
-    std::string accs;
-    for (size_t u = done; u < done + each; ++u) accs += fmt::format("{}{}", u == done ? "" : ", ", segment.uses[u].acc);
-    text->open(fmt::format("struct {}_{}", prefix, part));
-    text->line(fmt::format("static constexpr int U = {}, ACCS = {}, STRIDE = {};", each, gemm.accs,
-                           segment.uses.size() * plan::kUnit));
-    text->open("static constexpr int acc(int use)");
-    text->line(fmt::format("constexpr int table[] = {{{}}};", accs));
-    text->line("return table[use];");
-    text->close();
-    text->close(";");
-    done += each;
-  }
 }
 
 void emit_epilogue(Text* text, const plan::Plan& plan, const plan::Block& block, const plan::Gemm& gemm) {
@@ -303,16 +322,19 @@ void emit_epilogue(Text* text, const plan::Plan& plan, const plan::Block& block,
   text->close();
 }
 
-int64_t emit_gemm(Text* text, const plan::Plan& plan, int32_t number, const plan::Kernel& kernel, int id) {
+int64_t emit_gemm(Text* text, SegmentTypes* types, const plan::Plan& plan, int32_t number, const plan::Kernel& kernel,
+                  int id) {
   const plan::Gemm& gemm = kernel.gemm;
   const plan::Block& block = plan.blocks[static_cast<size_t>(number)];
   const std::string name = fmt::format("{}_{}", kernel.name, id);
   const int64_t acc_floats = gemm.accs * plan::kUnit;
   const int64_t sum_floats = std::max(kSumFloats, kTileRows * acc_floats);
   int64_t gather_floats = 0;
-  for (size_t s = 0; s < gemm.segments.size(); ++s) {
-    emit_segment_types(text, gemm, gemm.segments[s], fmt::format("{}_s{}", name, s));
-    if (gathers(gemm.segments[s])) gather_floats = std::max(gather_floats, kTileRows * slice_of(gemm.segments[s]));
+  std::vector<std::vector<std::string>> names;
+  for (const plan::Segment& segment : gemm.segments) {
+    names.emplace_back();
+    for (const auto& [first, count] : parts_of(segment)) names.back().push_back(types->name(text, gemm, segment, first, count));
+    if (gathers(segment)) gather_floats = std::max(gather_floats, kTileRows * slice_of(segment));
   }
   const std::string cut = fmt::format("Cut<{}, {}, {}, {}>", gemm.n, gemm.free, depth_of(gemm), sum_floats / acc_floats);
   text->open(fmt::format("static uint32_t {}_tiles(uint32_t count)", name));
@@ -339,7 +361,7 @@ int64_t emit_gemm(Text* text, const plan::Plan& plan, int32_t number, const plan
     text->line("const float* picked[kTileRows];");
   }
   for (size_t s = 0; s < gemm.segments.size(); ++s)
-    emit_segment(text, plan, block, gemm, gemm.segments[s], fmt::format("{}_s{}", name, s));
+    emit_segment(text, plan, block, gemm, gemm.segments[s], names[s]);
   emit_epilogue(text, plan, block, gemm);
   text->close();
   return sum_floats + gather_floats;
@@ -354,13 +376,14 @@ std::string emit_cpu_kernels(const plan::Plan& plan) {
   text.raw(kCpuPreludeText);
   text.line("");
   text.line("namespace {");
+  SegmentTypes types;
   int id = 0;
   for (size_t b = 0; b < plan.blocks.size(); ++b) {
     const auto number = static_cast<int32_t>(b);
     for (const plan::Kernel& kernel : plan.blocks[b].kernels) {
       text.line("");
       text.line(fmt::format("// {} ({}), stage {}", plan.blocks[b].name, plan.blocks[b].source, kernel.stage));
-      const int64_t scratch = kernel.is_gemm ? emit_gemm(&text, plan, number, kernel, id)
+      const int64_t scratch = kernel.is_gemm ? emit_gemm(&text, &types, plan, number, kernel, id)
                                              : emit_steps(&text, plan, number, kernel, id);
       rows.line(fmt::format("{{\"{0}\", {1}, {2}, {3}, {0}_{4}_tiles, {0}_{4}}},", kernel.name, number, kernel.stage,
                             scratch, id));

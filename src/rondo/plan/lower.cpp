@@ -1,12 +1,15 @@
 // How a program is lowered.
 //
 // Kernels: the members of each block (analysis/blocks.h), with what is repeated inside of it, become a
-// BlockBody whose parameters are the block's operands; build_stages makes kernels of it. Host: the same
-// program without tensor operations. A block becomes one Emit, placed where its first output is needed;
-// operations that it waits for are moved before it, which is safe because everything is pure and blocks form
-// no cycle. Constants stand at the head of their function. Marks of phases are gone: they have become phases
-// of blocks. Results: each pool that main's result can hold has a block that copies a row into the results
-// buffer, in a phase of its own after all others. The run-time appends its records while it walks the result.
+// BlockBody whose parameters are the block's operands; build_stages makes kernels of it.
+//
+// Host: the same program without tensor operations. A block becomes one Emit, placed where its first output
+// is needed; operations that it waits for are moved before it, which is safe because everything is pure and
+// blocks form no cycle. Constants stand at the head of their function. Marks of phases are gone: they have
+// become phases of blocks.
+//
+// Results: each pool that main's result can hold has a block that copies a row into the results buffer, in a
+// phase of its own after all others. The run-time appends its records while it walks the result.
 #include "rondo/plan/lower.h"
 
 #include <fmt/format.h>
@@ -95,8 +98,9 @@ class BodyBuilder {
     };
     for (const Value v : fact_.tensors) param(v);
     for (const Value v : fact_.ints) param(v);
-    for (const Value v : fact_.members) copy(v);
-    for (const Value v : fact_.outputs) body_.outputs.push_back(copy(v));
+    for (const Value v : fact_.members)
+      if (!repeated_[static_cast<size_t>(v)]) copy(v);
+    for (const Value v : fact_.outputs) body_.outputs.push_back(output(v));
     return std::move(body_);
   }
 
@@ -122,6 +126,18 @@ class BodyBuilder {
     to_[at] = body_.fn.add(std::move(made));
     body_.fn.body.body.push_back(to_[at]);
     return to_[at];
+  }
+
+  // A view or a row that leaves the block is a copy of its own: what computes with it inside still reads the
+  // weight or operand behind it, and need not wait for the copy.
+  Value output(Value v) {
+    const Value made = copy(v);
+    const Opcode code = op(v).code;
+    if (!analysis::is_view(code) && code != Opcode::Row && code != Opcode::ToFloat) return made;
+    Op again = body_.fn.ops[static_cast<size_t>(made)];
+    const Value second = body_.fn.add(std::move(again));
+    body_.fn.body.body.push_back(second);
+    return second;
   }
 
   const ir::Program& program_;

@@ -224,7 +224,6 @@ class InvariantHoister {
  private:
   Op& op(Value v) { return fn_.ops[static_cast<size_t>(v)]; }
 
-  // Weight and Fill go along when something that needs them goes; alone they are nobody's work.
   void move_out(ir::Region& loop, std::vector<Value>* before) {
     std::vector<Value> defined = loop.params;
     for (const Value v : loop.body) defined.push_back(v);
@@ -234,7 +233,7 @@ class InvariantHoister {
       const Op& o = op(v);
       if (analysis::is_tensor_op(o.code) && o.args.empty()) {
         inside_[static_cast<size_t>(v)] = 0;
-        before->push_back(v);  // a weight or a number costs nothing where it stands
+        before->push_back(v);  // a weight or a number is no work, and what needs it may go too
         continue;
       }
       const bool movable = analysis::is_tensor_op(o.code) && o.code != Opcode::Row &&

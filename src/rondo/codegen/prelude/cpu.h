@@ -241,6 +241,25 @@ static void gather_rows(const float* const* rows, int count, int64_t k0, int64_t
   for (int r = 0; r < count; ++r) picked[r] = to + r * SLICE;
 }
 
+// a * b + c, rounded once where the machine can. Spelled out, because the compiler, left to itself, fuses in some of the
+// loops below and not in others, and a row has to give the same bits in all of them.
+RONDO_INLINE v8 fused(v8 a, v8 b, v8 c) {
+#ifdef __FMA__
+  return (v8)__builtin_ia32_vfmaddps256(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// Keeps a value that several products share in a register; the compiler would rather load it for each of them, and loads
+// are what limits the loop then.
+RONDO_INLINE v8 in_register(v8 x) {
+#ifdef __AVX__
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
+
 // R rows x G groups x U accumulators of 8 units, kb steps of k. Seg says which accumulator a use feeds.
 template <class Seg, int R, int G>
 RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, const float* weights, int64_t group_stride,
@@ -261,14 +280,15 @@ RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, con
 #pragma GCC unroll 16
     for (int g = 0; g < G; ++g)
 #pragma GCC unroll 16
-      for (int u = 0; u < U; ++u) w[g][u] = load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8);
+      for (int u = 0; u < U; ++u) w[g][u] = R == 1 ? load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8)
+                         : in_register(load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const v8 x = splat(a[r][k]);
 #pragma GCC unroll 16
       for (int g = 0; g < G; ++g)
 #pragma GCC unroll 16
-        for (int u = 0; u < U; ++u) acc[r][g][u] += x * w[g][u];
+        for (int u = 0; u < U; ++u) acc[r][g][u] = fused(x, w[g][u], acc[r][g][u]);
     }
   }
 #pragma GCC unroll 16

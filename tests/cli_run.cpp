@@ -1,0 +1,226 @@
+// `rondo run` and `bench` from outside, on the cpu: checksums of the benchmark models, results, reports, and what is said
+// when something is missing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program.h"
+
+using rondo::testing::Finished;
+using rondo::testing::read_file;
+using rondo::testing::run_program;
+using rondo::testing::scratch;
+
+namespace {
+
+const std::string kModels = RONDO_SOURCE_DIR "/examples/models/";
+const std::string kTrees = RONDO_SOURCE_DIR "/examples/data/trees.txt";
+
+// Makes weights and instances of a benchmark model once; the arguments that name them.
+std::vector<std::string> inputs(const std::string& model, int hidden, int count) {
+  const std::string size = std::to_string(hidden);
+  const std::string weights = scratch() / (model + "." + size + ".safetensors");
+  const std::string instances = scratch() / (model + "." + std::to_string(count) + ".jsonl");
+  if (!std::filesystem::exists(weights)) {
+    EXPECT_EQ(run_program({"weights", "spec", "--model", model, "-D", "H=" + size, "-o", weights}).status, 0);
+  }
+  if (!std::filesystem::exists(instances)) {
+    EXPECT_EQ(run_program({"instances", "spec", "--model", model, "--count", std::to_string(count), "-o", instances}).status, 0);
+  }
+  return {kModels + model + ".rondo", "--weights", weights, "--instances", instances, "-D", "H=" + size, "--device", "cpu"};
+}
+
+Finished run_with(std::vector<std::string> words, const std::vector<std::string>& more, const std::string& verb = "run") {
+  words.insert(words.begin(), verb);
+  words.insert(words.end(), more.begin(), more.end());
+  return run_program(words);
+}
+
+// ---------------------------------------------------------------- checksums
+
+class Checksum : public testing::TestWithParam<std::string> {};
+
+std::vector<std::string> checksum_rows() {
+  std::vector<std::string> rows;
+  std::istringstream in(read_file(RONDO_SOURCE_DIR "/tests/checksums.txt"));
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line[0] != '#') rows.push_back(line);
+  }
+  return rows;
+}
+
+TEST_P(Checksum, IsThatOfTheDefinition) {
+  std::istringstream row(GetParam());
+  std::string model;
+  int hidden = 0, batch = 0;
+  long elements = 0;
+  double sum = 0, l2 = 0;
+  row >> model >> hidden >> batch >> elements >> sum >> l2;
+  const auto finished = run_with(inputs(model, hidden, batch), {"--batch", std::to_string(batch), "--report", "none", "--checksum"});
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  long got_elements = 0;
+  double got_sum = 0, got_l2 = 0;
+  ASSERT_EQ(std::sscanf(finished.output.c_str(), "checksum: %ld elements, sum %lf, l2 %lf", &got_elements, &got_sum, &got_l2), 3)
+      << finished.output;
+  EXPECT_EQ(got_elements, elements);
+  // l2 within 1e-6 (its last printed digit comes on top); a sum of n numbers of either sign is less sharp.
+  EXPECT_NEAR(got_l2, l2, 1e-6 * l2 + 1e-6);
+  EXPECT_NEAR(got_sum, sum, 2e-6 * l2 * std::sqrt(static_cast<double>(elements)) + 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Checksum, testing::ValuesIn(checksum_rows()), [](const auto& info) {
+  std::string name = info.param.substr(0, info.param.find(' ', info.param.find(' ', info.param.find(' ') + 1) + 1));
+  for (char& c : name) c = c == ' ' ? '_' : c;
+  return name;
+});
+
+// ---------------------------------------------------------------- results
+
+TEST(CliRun, BatchedIsOneByOneBitForBit) {
+  for (const std::string model : {"treelstm", "birnn"}) {
+    std::vector<std::string> lines;
+    for (const char* batch : {"1", "5", "64"}) {
+      const auto finished = run_with(inputs(model, 16, 12), {"--batch", batch, "--output", "-"});
+      ASSERT_EQ(finished.status, 0) << finished.error;
+      lines.push_back(finished.output);
+    }
+    EXPECT_EQ(lines[0], lines[1]) << model;
+    EXPECT_EQ(lines[0], lines[2]) << model;
+    EXPECT_EQ(std::count(lines[0].begin(), lines[0].end(), '\n'), 12) << model;
+  }
+}
+
+TEST(CliRun, ResultsOnStandardOutputStandAloneThere) {
+  const auto finished = run_with(inputs("birnn", 8, 3), {"--output", "-", "--report", "text", "--checksum"});
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  std::istringstream in(finished.output);
+  for (std::string line; std::getline(in, line);) EXPECT_TRUE(nlohmann::json::accept(line)) << line;
+  EXPECT_NE(finished.error.find("all 3 instances in 1 batch:"), std::string::npos) << finished.error;
+  EXPECT_NE(finished.error.find("checksum: "), std::string::npos);
+}
+
+TEST(CliRun, FilesAppearWholeOrNotAtAll) {
+  const std::string lines = scratch() / "out.jsonl", tensors = scratch() / "out.safetensors";
+  ASSERT_EQ(run_with(inputs("treelstm", 8, 3), {"--output", lines}).status, 0);
+  const std::string text = read_file(lines);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  ASSERT_EQ(run_with(inputs("treelstm", 8, 3), {"--output", tensors}).status, 0);
+  EXPECT_NE(read_file(tensors).find("\"output\""), std::string::npos);
+  const auto strange = run_with(inputs("treelstm", 8, 3), {"--output", scratch() / "out.txt"});
+  EXPECT_EQ(strange.status, 2);
+  EXPECT_NE(strange.error.find("expected a name that ends in .jsonl or .safetensors, or -"), std::string::npos) << strange.error;
+  const auto nowhere = run_with(inputs("treelstm", 8, 3), {"--output", "/nowhere/out.jsonl"});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_NE(nowhere.error.find("/nowhere/out.jsonl"), std::string::npos) << nowhere.error;
+}
+
+TEST(CliRun, TreesInBracketsBecomeInstances) {
+  const std::string weights = scratch() / "random.safetensors";
+  const std::string program = kModels + "treelstm.rondo";
+  ASSERT_EQ(run_program({"weights", "random", "-p", program, "-D", "H=8", "-o", weights}).status, 0);
+  const auto finished = run_program({"run", program, "--weights", weights, "-D", "H=8", "--trees", kTrees, "--hash-words",
+                                     "1000", "--device", "cpu", "--output", "-"});
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  const std::string trees = read_file(kTrees);
+  EXPECT_EQ(std::count(finished.output.begin(), finished.output.end(), '\n'), std::count(trees.begin(), trees.end(), '\n'));
+}
+
+TEST(CliRun, NoInstancesAreNoResults) {
+  auto words = inputs("birnn", 8, 3);
+  const std::string empty = scratch() / "empty.jsonl";
+  std::ofstream(empty).flush();
+  words[4] = empty;
+  const auto finished = run_with(words, {"--output", "-"});
+  EXPECT_EQ(finished.status, 0) << finished.error;
+  EXPECT_EQ(finished.output, "");
+}
+
+// ---------------------------------------------------------------- reports
+
+TEST(CliRun, ReportsSayWhatBatchingSaved) {
+  const auto text = run_with(inputs("treelstm", 16, 12), {});
+  ASSERT_EQ(text.status, 0) << text.error;
+  EXPECT_NE(text.output.find("all 12 instances in 1 batch:"), std::string::npos) << text.output;
+  EXPECT_NE(text.output.find(" one by one ("), std::string::npos) << text.output;
+  const auto json = run_with(inputs("treelstm", 16, 12), {"--report", "json", "--batch", "5"});
+  ASSERT_EQ(json.status, 0) << json.error;
+  const auto report = nlohmann::json::parse(json.output);
+  EXPECT_EQ(report["total"]["instances"], 12);
+  EXPECT_EQ(report["total"]["batches"], 3);
+  EXPECT_GT(report["total"]["unbatched_launches"], report["total"]["launches"]);
+}
+
+TEST(CliRun, TraceIsATimeline) {
+  const std::string path = scratch() / "trace.json";
+  const auto finished = run_with(inputs("birnn", 8, 3), {"--trace", path});
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  const auto trace = nlohmann::json::parse(read_file(path));
+  EXPECT_GT(trace["traceEvents"].size(), 5u);
+}
+
+TEST(CliBench, WaysAreComparedInOneTable) {
+  const std::string path = scratch() / "bench.json";
+  const auto finished = run_with(inputs("treelstm", 8, 4), {"--batch", "1,4", "--rounds", "3", "--json", path}, "bench");
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  EXPECT_NE(finished.output.find("cpu, batched"), std::string::npos) << finished.output;
+  EXPECT_NE(finished.output.find("cpu, one by one"), std::string::npos) << finished.output;
+  const auto rows = nlohmann::json::parse(read_file(path))["rows"];
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[2]["batch"], 4);
+  EXPECT_TRUE(rows[2].contains("times_faster_than_one_by_one"));
+}
+
+// ---------------------------------------------------------------- what is said when something is wrong
+
+TEST(CliRun, InstancesComeFromOnePlace) {
+  auto words = inputs("birnn", 8, 3);
+  const auto both = run_with(words, {"--trees", kTrees});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.error, "rondo: where are the instances? Expected one of --instances FILE.jsonl and --trees FILE.txt\n");
+  const auto mixed = run_with(words, {"--hash-words", "10"});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_EQ(mixed.error,
+            "rondo: --vocab and --hash-words turn the words of --trees into numbers; --instances has numbers already\n");
+}
+
+TEST(CliRun, NumbersOutOfRangeAreWrongCalls) {
+  const auto words = inputs("birnn", 8, 3);
+  EXPECT_EQ(run_with(words, {"--batch", "0"}).error, "rondo: --batch 0: expected 1 or more\n");
+  EXPECT_EQ(run_with(words, {"--threads", "-1"}).error, "rondo: --threads -1: expected 0 or more\n");
+  EXPECT_EQ(run_with(words, {"--report", "html"}).error, "rondo: --report html: expected text, json or none\n");
+  EXPECT_EQ(run_with(words, {"-D", "H"}).error, "rondo: -D H: expected NAME=VALUE with a whole number, as in -D H=512\n");
+  EXPECT_EQ(run_with(words, {"--rounds", "0"}, "bench").error,
+            "rondo: --rounds 0 --warm-up 3: expected 1 or more, and 0 or more\n");
+}
+
+TEST(CliRun, AMachineWithoutACompilerIsExitCode3) {
+  auto words = inputs("birnn", 8, 3);
+  words.insert(words.begin(), "run");
+  const auto finished = run_program(words, "env PATH=/nowhere RONDO_CXX=/nowhere/g++ RONDO_CACHE_DIR=off");
+  EXPECT_EQ(finished.status, 3) << finished.error;
+  EXPECT_EQ(finished.error.rfind("rondo: ", 0), 0u) << finished.error;
+  EXPECT_NE(finished.error.find("/nowhere/g++"), std::string::npos) << finished.error;
+}
+
+TEST(CliRun, AnAbsentGpuIsExitCode3AndSaysWhatToDo) {
+  auto words = inputs("birnn", 8, 3);
+  words.back() = "cuda";
+  words.insert(words.begin(), "run");
+  const auto finished = run_program(words, "env RONDO_LIBCUDA=/nowhere/libcuda.so");
+  EXPECT_EQ(finished.status, 3) << finished.error;
+  EXPECT_NE(finished.error.find("--device cpu"), std::string::npos) << finished.error;
+}
+
+TEST(CliRun, ALineThatIsNoInstanceIsNamed) {
+  auto words = inputs("birnn", 8, 3);
+  const std::string wrong = scratch() / "wrong.jsonl";
+  std::ofstream(wrong) << "[1,2]\n[1,\"two\"]\n";
+  words[4] = wrong;
+  const auto finished = run_with(words, {});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_NE(finished.error.find("wrong.jsonl:2"), std::string::npos) << finished.error;
+}
+
+}  // namespace
