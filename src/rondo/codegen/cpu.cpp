@@ -17,7 +17,7 @@ using plan::Reduce;
 
 constexpr int kLanes = 8;
 // Both as in prelude/cpu.h.
-constexpr int64_t kTileRows = 64, kSliceFloats = 5120;
+constexpr int64_t kTileRows = 128, kSliceFloats = 5120;
 // Sums of a tile at most; half of a usual L2 cache.
 constexpr int64_t kSumFloats = 32768;
 

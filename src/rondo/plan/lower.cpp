@@ -131,9 +131,11 @@ class BodyBuilder {
   // A view or a row that leaves the block is a copy of its own: what computes with it inside still reads the
   // weight or operand behind it, and need not wait for the copy.
   Value output(Value v) {
+    const bool used = to_[static_cast<size_t>(v)] != kNone;
     const Value made = copy(v);
     const Opcode code = op(v).code;
-    if (!analysis::is_view(code) && code != Opcode::Row && code != Opcode::ToFloat) return made;
+    const bool cheap = analysis::is_view(code) || code == Opcode::Row || code == Opcode::ToFloat;
+    if (!used || !cheap) return made;
     Op again = body_.fn.ops[static_cast<size_t>(made)];
     const Value second = body_.fn.add(std::move(again));
     body_.fn.body.body.push_back(second);

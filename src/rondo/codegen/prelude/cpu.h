@@ -205,7 +205,7 @@ RONDO_INLINE uint32_t step_tiles(uint32_t count, uint64_t cost) {
 // Rows are (record, f) pairs. A tile is up to kTileRows of them x some groups of 8 units. Its sums stand in scratch as
 // [group][row][acc][8]; k is cut so that a group's slice of the packed weights stays in the L1 cache while all rows of
 // the tile pass over it.
-constexpr int kTileRows = 64;
+constexpr int kTileRows = 128;
 constexpr int kSliceFloats = 5120;  // 20 KiB of weights
 
 // How one product is cut: FC columns f x RT records make the rows of a tile.
