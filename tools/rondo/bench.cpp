@@ -122,7 +122,9 @@ void bench(const Arguments& a) {
     throw Error(ErrorKind::Usage, fmt::format("--rounds {} --warm-up {}: expected 1 or more, and 0 or more", a.rounds, a.warm_up));
   }
   std::vector<Loaded> models = load_all(a);
-  for (const Loaded& m : models) fmt::print("{}: {}\n", m.name, m.device);
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (i == 0 || models[i].device != models[i - 1].device) fmt::print("{}\n", models[i].device);
+  }
   fmt::print("medians of {} rounds after {}; every round runs every way once; whole calls, results on the host\n\n", a.rounds,
              a.warm_up);
   fmt::print("{:>6}  {:<26} {:>10} {:>19} {:>12} {:>14} {:>10} {:>10}\n", "batch", "way", "ms", "p10 .. p90 ms", "us/instance",

@@ -35,7 +35,7 @@ class Results {
  public:
   Results(const std::string& path, const Signature& signature) : path_(path) {
     if (path.empty()) return;
-    if (path == "-" || ends_with(path, ".jsonl")) lines_.emplace(path == "-" ? "/dev/stdout" : path);
+    if (path == "-" || ends_with(path, ".jsonl")) lines_.emplace(path);
     else if (ends_with(path, ".safetensors")) tensors_.emplace(signature);
     else throw Error(ErrorKind::Usage, fmt::format("--output {}: expected a name that ends in .jsonl or .safetensors, or -", path));
   }

@@ -42,7 +42,7 @@ Defines DefineOption::parsed() const {
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  io::FileWriter file(path == "-" ? "/dev/stdout" : path);
+  io::FileWriter file(path);
   file.write(text);
   file.finish();
 }

@@ -31,8 +31,13 @@ std::string read_file(const std::string& path) {
 }
 
 FileWriter::FileWriter(const std::string& path) : path_(path), written_(path) {
+  if (path == "-") {
+    file_ = stdout;
+    return;
+  }
   std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
+  // A link is written through, never replaced: /dev/stdout is one, and leads to a regular file when output is redirected.
+  const auto status = std::filesystem::symlink_status(path, ignored);
   if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status))
     written_ = fmt::format("{}.{}.tmp", path, getpid());
   file_ = std::fopen(written_.c_str(), "wb");
@@ -40,7 +45,7 @@ FileWriter::FileWriter(const std::string& path) : path_(path), written_(path) {
 }
 
 FileWriter::~FileWriter() {
-  if (!file_) return;
+  if (!file_ || file_ == stdout) return;
   std::fclose(file_);
   if (written_ != path_) std::remove(written_.c_str());
 }
@@ -57,6 +62,7 @@ void FileWriter::finish() {
   std::FILE* file = file_;
   if (std::fflush(file) != 0) fail();
   file_ = nullptr;
+  if (file == stdout) return;
   const bool closed = std::fclose(file) == 0;
   if (!closed || (written_ != path_ && std::rename(written_.c_str(), path_.c_str()) != 0)) {
     const int error = errno;

@@ -9,8 +9,8 @@ namespace rondo::io {
 
 std::string read_file(const std::string& path);
 
-// Writes beside the file and renames at finish(), so that a reader never sees half of it. Devices and pipes
-// (/dev/stdout) are written as they are. Destroyed before finish(): nothing is left.
+// Writes beside the file and renames at finish(), so that a reader never sees half of it. Devices, pipes and links
+// (/dev/stdout) are written as they are, "-" is standard output. Destroyed before finish(): nothing is left.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
