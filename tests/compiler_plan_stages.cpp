@@ -23,12 +23,13 @@ struct Built {
 };
 
 // The body of a straight-line main, whose parameters are tensors, then ints, as one block.
-Built build(const std::string& text) {
+Built build(const std::string& text, bool fused = true) {
   Built built;
   built.program = lang::parse_program(text, "t.rondo");
   const ir::Program& p = built.program;
   Plan& plan = built.plan;
   plan.name = "t";
+  plan.fused = fused;
   for (const ir::Weight& w : p.weights) plan.weights.push_back({w.name, p.types[w.type].dims, p.types.numel(w.type), -1});
   const ir::Function& main = p.functions[static_cast<size_t>(p.main)];
   BlockBody body{main, {}};
@@ -213,6 +214,36 @@ TEST(Stages, MoreSumsThanAKernelHoldsAreSplit) {
   EXPECT_LT(difference(b, 10), 1e-12);
 }
 
+TEST(Stages, ReshapeOfATransposeIsCopiedFirst) {
+  const Built b = build("fn main(x: f32[4,6]) -> f32[3,8] { reshape(transpose(x), 3, 8) }");
+  EXPECT_LT(difference(b, 11), 1e-12);
+}
+
+// Walked once each; walked once a use they would be 2^60.
+TEST(Stages, ValuesUsedTwiceAreBuiltOnce) {
+  std::string text = "weight w: f32[8,8]; fn main(x: f32[8]) -> f32[8] {\n  let a0 = w @ x;\n";
+  for (int i = 0; i < 60; ++i) text += fmt::format("  let a{} = a{} {} a{} * 0.5;\n", i + 1, i, i % 2 ? "+" : "-", i);
+  const Built b = build(text + "  a60\n}");
+  ASSERT_EQ(b.block().kernels.size(), 1u);
+  EXPECT_LT(b.block().kernels[0].gemm.exprs.size(), 400u);
+  EXPECT_LT(difference(b, 12), 1e-12);
+}
+
+TEST(Stages, AChainOfThousandsIsBuilt) {
+  std::string text = "fn main(x: f32[8]) -> f32[8] {\n  let a0 = x;\n";
+  for (int i = 0; i < 3000; ++i) text += fmt::format("  let a{} = tanh(a{} + {}.0);\n", i + 1, i, i % 7);
+  const Built b = build(text + "  a3000\n}");
+  EXPECT_EQ(b.block().kernels.size(), 1u);
+}
+
+TEST(Stages, WithoutFusionEveryProductIsAKernelAndALaunch) {
+  const Built b = build(kTreeNode, false);
+  EXPECT_EQ(b.gemms(), 6) << print(b.plan);
+  EXPECT_EQ(b.block().kernels.size(), 7u);
+  EXPECT_EQ(b.plan.launches.size(), 7u);
+  EXPECT_LT(difference(b, 1), 1e-12);
+}
+
 // Random straight-line code over a few shapes. The names defined so far, by shape, are drawn from.
 std::string random_program(std::mt19937& random) {
   const auto below = [&](size_t n) { return random() % n; };
@@ -280,8 +311,10 @@ TEST(Stages, KernelsOfRandomBodiesComputeWhatTheBodySays) {
     std::mt19937 random(seed);
     const std::string text = random_program(random);
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, text));
-    const Built b = build(text);
-    ASSERT_LT(difference(b, seed), 1e-6) << print(b.plan);
+    for (const bool fused : {true, false}) {
+      const Built b = build(text, fused);
+      ASSERT_LT(difference(b, seed), 1e-6) << print(b.plan);
+    }
   }
 }
 

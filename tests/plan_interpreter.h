@@ -33,10 +33,9 @@ inline double read(const Load& load, const BlockRun& run, const std::vector<doub
   }
 }
 
-inline double value(const std::vector<Expr>& exprs, int32_t e, const BlockRun& run, const std::vector<double>& accs,
+inline double one_value(const Expr& x, const std::vector<double>& values, const BlockRun& run, const std::vector<double>& accs,
                     const std::vector<int64_t>& at) {
-  const Expr& x = exprs.at(static_cast<size_t>(e));
-  const auto sub = [&](int32_t s) { return value(exprs, s, run, accs, at); };
+  const auto sub = [&](int32_t s) { return values.at(static_cast<size_t>(s)); };
   switch (x.code) {
     case Pointwise::Imm: return x.imm;
     case Pointwise::Load: return read(x.load, run, accs, at);
@@ -62,6 +61,19 @@ inline double value(const std::vector<Expr>& exprs, int32_t e, const BlockRun& r
     case Pointwise::Floor: return std::floor(sub(x.a));
   }
   throw std::logic_error("expression");
+}
+
+inline double value(const std::vector<Expr>& exprs, int32_t e, const BlockRun& run, const std::vector<double>& accs,
+                    const std::vector<int64_t>& at) {
+  std::vector<bool> needed(exprs.size());
+  needed.at(static_cast<size_t>(e)) = true;
+  for (size_t i = exprs.size(); i-- > 0;)
+    for (const int32_t s : {exprs[i].a, exprs[i].b})
+      if (needed[i] && s >= 0) needed[static_cast<size_t>(s)] = true;
+  std::vector<double> values(exprs.size());
+  for (size_t i = 0; i <= static_cast<size_t>(e); ++i)
+    if (needed[i]) values[i] = one_value(exprs[i], values, run, accs, at);
+  return values[static_cast<size_t>(e)];
 }
 
 inline void write(const Store& store, double x, BlockRun& run, const std::vector<int64_t>& at) {

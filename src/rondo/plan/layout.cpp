@@ -101,7 +101,16 @@ void group_launches(Plan* plan) {
           for (size_t k = 0; k < kernels.size(); ++k)
             if (kernels[k].stage == stage) launch.items.push_back({block, static_cast<int32_t>(k)});
         }
-        plan->launches.push_back(std::move(launch));
+        if (plan->fused || launch.items.size() == 1) {
+          plan->launches.push_back(std::move(launch));
+          continue;
+        }
+        for (size_t item = 0; item < launch.items.size(); ++item) {
+          Launch one = launch;
+          one.name += fmt::format("_{}", item);
+          one.items = {launch.items[item]};
+          plan->launches.push_back(std::move(one));
+        }
       }
     }
   }

@@ -165,6 +165,7 @@ struct Launch {
 
 struct Plan {
   std::string name;                  // of the program, a C identifier
+  bool fused = true;                 // false: a kernel and a launch a product, for measuring what fusion brings
   TypeTable types;
   std::vector<TypeId> main_params;
   TypeId main_result = -1;

@@ -32,13 +32,39 @@ std::string show(const Plan& plan, const Load& load) {
   return fmt::format("{}[{}; {}]", base, at, fmt::join(load.strides, ","));
 }
 
-std::string show(const Plan& plan, const std::vector<Expr>& exprs, int32_t e) {
-  const Expr& x = exprs[static_cast<size_t>(e)];
-  if (x.code == Pointwise::Imm) return fmt::format("{}", x.imm);
-  if (x.code == Pointwise::Load) return show(plan, x.load);
-  if (x.b < 0) return fmt::format("{}({})", name(x.code), show(plan, exprs, x.a));
-  return fmt::format("{}({}, {})", name(x.code), show(plan, exprs, x.a), show(plan, exprs, x.b));
-}
+// Expressions of one list: nested, but what is used more than once has a line of its own.
+class Shown {
+ public:
+  Shown(const Plan& plan, const std::vector<Expr>& exprs) : plan_(plan), exprs_(exprs), uses_(exprs.size()), lines_(exprs.size()) {
+    for (const Expr& e : exprs)
+      for (const int32_t s : {e.a, e.b})
+        if (s >= 0) ++uses_[static_cast<size_t>(s)];
+  }
+  // The expression; lines of what it shares are appended to *before.
+  std::string text(int32_t e, std::string* before) {
+    const auto i = static_cast<size_t>(e);
+    const Expr& x = exprs_[i];
+    if (x.code == Pointwise::Imm) return fmt::format("{}", x.imm);
+    if (x.code == Pointwise::Load) return show(plan_, x.load);
+    if (uses_[i] <= 1) return call(x, before);
+    if (!lines_[i]) {
+      const std::string own = call(x, before);
+      lines_[i] = true;
+      *before += fmt::format("      e{} = {}\n", e, own);
+    }
+    return fmt::format("e{}", e);
+  }
+
+ private:
+  std::string call(const Expr& x, std::string* before) {
+    const std::string a = text(x.a, before);
+    return x.b < 0 ? fmt::format("{}({})", name(x.code), a) : fmt::format("{}({}, {})", name(x.code), a, text(x.b, before));
+  }
+  const Plan& plan_;
+  const std::vector<Expr>& exprs_;
+  std::vector<int> uses_;
+  std::vector<bool> lines_;
+};
 
 std::string show(const Store& store) {
   const char* sink = store.sink == Sink::Output ? "out" : store.sink == Sink::Temp ? "temp" : "result";
@@ -56,13 +82,19 @@ std::string show(const Plan& plan, const Kernel& kernel) {
         text += fmt::format(" acc{}+={}[{};{},{}]", u.acc, plan.weights[static_cast<size_t>(u.weight)].name, u.offset, u.stride_n, u.stride_k);
       text += "\n";
     }
-    for (const Store& s : g.stores) text += fmt::format("      {} = {}\n", show(s), show(plan, g.exprs, s.value));
+    Shown shown(plan, g.exprs);
+    for (const Store& s : g.stores) {
+      const std::string value = shown.text(s.value, &text);
+      text += fmt::format("      {} = {}\n", show(s), value);
+    }
     return text;
   }
   text += fmt::format("    stage {} rows {}: temps [{}]\n", kernel.stage, kernel.name, fmt::join(kernel.temps, ","));
   for (const Step& s : kernel.steps) {
     const std::string how = s.op == Reduce::None ? "" : fmt::format("{} over {} of ", s.op == Reduce::Sum ? "sum" : "max", s.reduce);
-    text += fmt::format("      [{}] {} = {}{}\n", fmt::join(s.dims, ","), show(s.store), how, show(plan, s.exprs, s.store.value));
+    Shown shown(plan, s.exprs);
+    const std::string value = shown.text(s.store.value, &text);
+    text += fmt::format("      [{}] {} = {}{}\n", fmt::join(s.dims, ","), show(s.store), how, value);
   }
   return text;
 }

@@ -114,6 +114,13 @@ class ExprList {
   int32_t immediate(double value) { return add({Pointwise::Imm, -1, -1, value, {}}); }
   int32_t load(const Load& load) { return add({Pointwise::Load, -1, -1, 0, load}); }
   std::vector<Expr> list;
+  // Values already built, by what they were built for: a value that is used twice is walked once.
+  struct Key {
+    Value task, value;
+    std::vector<int64_t> map;
+    auto operator<=>(const Key&) const = default;
+  };
+  std::map<Key, int32_t> built;
 };
 
 class Builder {
@@ -123,6 +130,13 @@ class Builder {
 
   void run() {
     expand();
+    uses_.assign(fn_.ops.size(), 0);
+    for (const Op& o : fn_.ops)
+      for (const Value a : o.args) ++uses_[static_cast<size_t>(a)];
+    for (const Value v : outputs_) ++uses_[static_cast<size_t>(v)];
+    if (!plan_.fused)
+      for (const Value v : fn_.body.body)
+        if (gemm_form(v)) kept_values_.insert(v);
     for (const Value v : outputs_) require(v);
     for (bool again = true; again;) {
       settle();
@@ -347,7 +361,13 @@ class Builder {
   }
   // Can one Gemm task write v: products, and beside them only what lies in memory from the start?
   bool fits_epilogue(Value v) const {
+    std::map<Value, bool> known;
+    std::function<bool(Value)> is_closed;
     const std::function<bool(Value)> closed = [&](Value u) {
+      const auto found = known.find(u);
+      return found != known.end() ? found->second : known[u] = is_closed(u);
+    };
+    is_closed = [&](Value u) {
       if (types_[op(u).type].kind != TypeKind::Tensor || view(u) || gemm_form(u)) return true;
       const Opcode code = op(u).code;
       if (code == Opcode::Fill || code == Opcode::ToFloat) return true;
@@ -471,11 +491,15 @@ class Builder {
     if (loads_task(v)) return memory(v);
     if (const std::optional<Load> w = view(v)) return note_use(*w);
     const Op& o = op(v);
-    if ((is_structural(o.code) || o.code == Opcode::Row) && !loads_task(v)) {
-      const std::optional<Load> through = view_through(v, memory_view(o.args[0]));
-      if (through) return *through;
-    }
+    if (is_structural(o.code) || o.code == Opcode::Row) return structural_view(v);
     return memory(v);
+  }
+
+  // A structural operation as a view of its argument; of a row-major copy of that, where its strides do not allow one.
+  Load structural_view(Value v) {
+    const Value argument = op(v).args[0];
+    if (const std::optional<Load> seen = view_through(v, memory_view(argument))) return *seen;
+    return *view_through(v, memory(argument));
   }
 
   const Load& note_use(const Load& load) {
@@ -557,6 +581,19 @@ class Builder {
 
   // The element of v at `map`, as an expression over axes_.
   int32_t expr(Value v, const Map& map, ExprList& out) {
+    ExprList::Key key{current_, v, {}};
+    for (const Index& index : map) {
+      key.map.push_back(index.offset);
+      key.map.insert(key.map.end(), index.coef.begin(), index.coef.end());
+    }
+    const auto found = out.built.find(key);
+    if (found != out.built.end()) return found->second;
+    const int32_t made = make_expr(v, map, out);
+    out.built.emplace(std::move(key), made);
+    return made;
+  }
+
+  int32_t make_expr(Value v, const Map& map, ExprList& out) {
     const Op& o = op(v);
     if (v != current_ && loads_task(v)) return load_at(memory(v), map, out);
     if (const std::optional<Load> w = view(v)) return load_at(note_use(*w), map, out);
@@ -584,13 +621,9 @@ class Builder {
     }
     if (is_structural(o.code)) {
       if (const std::optional<Map> m = through(v, map)) return expr(o.args[0], *m, out);
-      const std::optional<Load> w = view_through(v, memory_view(o.args[0]));
-      if (w) return load_at(*w, map, out);
+      return load_at(structural_view(v), map, out);
     }
-    if (o.code == Opcode::Row) {
-      const std::optional<Load> w = view_through(v, memory_view(o.args[0]));
-      if (w) return load_at(*w, map, out);
-    }
+    if (o.code == Opcode::Row) return load_at(structural_view(v), map, out);
     if (o.code == Opcode::Concat || o.code == Opcode::Stack) {
       if (const std::optional<std::pair<Value, Map>> part = part_of(v, map)) return expr(part->first, part->second, out);
     }
@@ -662,12 +695,14 @@ class Builder {
     // No product fits as it stands (more than two dimensions, or reshaped): the products become tasks, this a row task.
     task.gemm = false;
     task.n_axis = task.f_axis = -1;
-    force_products(v);
+    std::set<Value> seen;
+    force_products(v, &seen);
     reaches_.clear();
     row_steps(v);
   }
 
-  void force_products(Value v) {
+  void force_products(Value v, std::set<Value>* seen) {
+    if (!seen->insert(v).second) return;
     const Op& o = op(v);
     if (gemm_form(v)) {
       if (v == current_) throw Error(ErrorKind::Internal, "block " + block_.name + ": a product does not fit its own index space");
@@ -677,7 +712,7 @@ class Builder {
     }
     if (is_pointwise(o.code) || is_structural(o.code))
       for (const Value a : o.args)
-        if (types_[op(a).type].kind == TypeKind::Tensor && reaches_product(a)) force_products(a);
+        if (types_[op(a).type].kind == TypeKind::Tensor && reaches_product(a)) force_products(a, seen);
   }
 
   void set_gemm_axes(const Task& task) {
@@ -722,7 +757,7 @@ class Builder {
     std::vector<std::pair<Value, Map>> rest;
     const std::function<void(Value, const Map&)> flatten = [&](Value u, const Map& m) {
       const bool memory = u != current_ && (loads_task(u) || kept_values_.count(u));
-      if (!memory && op(u).code == Opcode::Add && reaches_product(u)) {
+      if (!memory && op(u).code == Opcode::Add && reaches_product(u) && (u == v || uses_[static_cast<size_t>(u)] == 1)) {
         for (const Value a : op(u).args) flatten(a, broadcast(m, dims(a)));
         return;
       }
@@ -940,7 +975,8 @@ class Builder {
           current_ = v;
           ExprList scratch;
           gemm_expr(v, scratch);
-          if (taken.empty() || trial.keys.size() <= std::max(kMaxAccs, accs.keys.size())) {
+          const size_t most = plan_.fused ? std::max(kMaxAccs, accs.keys.size()) : 1;
+          if (taken.empty() || trial.keys.size() <= most) {
             accs = trial;
             taken.push_back(v);
           } else {
@@ -1034,6 +1070,7 @@ class Builder {
 
   std::map<Value, Task> tasks_;
   std::vector<Value> order_;
+  std::vector<int> uses_;        // of each value
   std::set<Value> kept_values_;  // never inlined
   mutable std::map<Value, std::optional<Load>> views_;
   mutable std::map<Value, bool> reaches_;

@@ -275,6 +275,7 @@ RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, con
   const float* a[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) a[r] = rows[r] + k0;
+#pragma GCC unroll 4
   for (int64_t k = 0; k < kb; ++k) {
     v8 w[G][U];
 #pragma GCC unroll 16
