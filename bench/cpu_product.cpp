@@ -1,5 +1,5 @@
-// One thread: the generated TreeLSTM node (five gates of two children, gather and epilogue included) against OpenBLAS's
-// sgemm of the same product alone. Interleaved, best of several; prints GFLOP/s and the ratio.
+// One thread: the generated TreeLSTM node (five gates of two children, gather and epilogue included) against
+// OpenBLAS's sgemm of the same product alone. Interleaved, best of several; prints GFLOP/s and the ratio.
 //   bench_cpu_product [hidden]
 #include <cblas.h>
 #include <fmt/format.h>
@@ -44,26 +44,30 @@ int main(int argc, char** argv) {
   fmt::print("kernels: {} ms ({})\n", static_cast<int>(outcome.ms), kernel::name(outcome.from));
   testing::Rng rng(1);
   const testing::Arena arena(plan, rng);
-  fmt::print("{:>6} {:>6} {:>14} {:>16} {:>7}\n", "rows", "tiles", "rondo GFLOP/s", "OpenBLAS GFLOP/s", "ratio");
+  fmt::print("{:>6} {:>6} {:>14} {:>16} {:>7}\n", "rows", "tiles", "rondo GFLOP/s", "OpenBLAS GFLOP/s",
+             "ratio");
   for (const uint32_t rows : {1u, 2u, 4u, 8u, 16u, 64u, 512u, 1229u}) {
     testing::Bucket bucket(plan, 0, rows, rng);
-    std::vector<float> a(rows * static_cast<size_t>(2 * h), 0.5f), b(static_cast<size_t>(10 * h * h), 0.25f), c(rows * static_cast<size_t>(5 * h));
+    std::vector<float> a(rows * static_cast<size_t>(2 * h), 0.5f), b(static_cast<size_t>(10 * h * h), 0.25f),
+        c(rows * static_cast<size_t>(5 * h));
     const double flops = 2.0 * rows * 5 * static_cast<double>(h) * 2 * static_cast<double>(h);
     const int repeats = std::max(1, static_cast<int>(5e7 / flops));
     double ours = 1e9, theirs = 1e9;
     for (int round = 0; round < 60; ++round) {
       ours = std::min(ours, seconds([&] {
-                        for (int r = 0; r < repeats; ++r) bucket.run(*module, arena);
-                      }) / repeats);
-      theirs = std::min(theirs, seconds([&] {
-                          for (int r = 0; r < repeats; ++r)
-                            cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows), static_cast<int>(5 * h),
-                                        static_cast<int>(2 * h), 1, a.data(), static_cast<int>(2 * h), b.data(),
-                                        static_cast<int>(2 * h), 0, c.data(), static_cast<int>(5 * h));
-                        }) / repeats);
+                              for (int r = 0; r < repeats; ++r) bucket.run(*module, arena);
+                            }) / repeats);
+      theirs =
+          std::min(theirs, seconds([&] {
+                             for (int r = 0; r < repeats; ++r)
+                               cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
+                                           static_cast<int>(5 * h), static_cast<int>(2 * h), 1, a.data(),
+                                           static_cast<int>(2 * h), b.data(), static_cast<int>(2 * h), 0,
+                                           c.data(), static_cast<int>(5 * h));
+                           }) / repeats);
     }
-    fmt::print("{:>6} {:>6} {:>14.1f} {:>16.1f} {:>7.2f}\n", rows, module->kernels[0].tiles(rows), flops / ours * 1e-9,
-               flops / theirs * 1e-9, theirs / ours);
+    fmt::print("{:>6} {:>6} {:>14.1f} {:>16.1f} {:>7.2f}\n", rows, module->kernels[0].tiles(rows),
+               flops / ours * 1e-9, flops / theirs * 1e-9, theirs / ours);
   }
   return 0;
 }

@@ -4,10 +4,13 @@
 
 namespace rondo::testing {
 
-// A product of random shape: several segments that feed random accumulators, columns of matrices or plain rows, packed
-// from weights of any orientation, and an epilogue that also reads an operand and a bias and stores twice.
+// A product of random shape: several segments that feed random accumulators, columns of matrices or plain
+// rows, packed from weights of any orientation, and an epilogue that also reads an operand and a bias and
+// stores twice.
 inline void add_random_gemm(plan::Plan* plan, Rng& rng) {
-  const auto pick = [&](int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(rng() % static_cast<uint32_t>(hi - lo + 1)); };
+  const auto pick = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(rng() % static_cast<uint32_t>(hi - lo + 1));
+  };
   plan::Gemm g;
   g.n = pick(1, 45);
   g.free = rng() % 3 == 0 ? pick(2, 90) : 1;
@@ -21,14 +24,18 @@ inline void add_random_gemm(plan::Plan* plan, Rng& rng) {
     seg.a.index = static_cast<int32_t>(operands.size());
     seg.a.offset = pick(0, 3);
     const int64_t gap = rng() % 4 == 0 ? 2 : 1;
-    seg.a.strides = along_k ? std::vector<int64_t>{gap, g.free == 1 ? 0 : seg.k * gap} : std::vector<int64_t>{g.free, 1};
+    seg.a.strides =
+        along_k ? std::vector<int64_t>{gap, g.free == 1 ? 0 : seg.k * gap} : std::vector<int64_t>{g.free, 1};
     operands.push_back({false, seg.k * g.free * gap + 3});
     for (int32_t acc = 0; acc < g.accs; ++acc) {
       if (s > 0 && rng() % 3 == 0) continue;  // the first segment feeds all
       const bool flipped = rng() % 2 == 0;
-      const int32_t w = add_weight(plan, flipped ? std::vector<int64_t>{seg.k, g.n + 2} : std::vector<int64_t>{g.n, seg.k});
-      if (flipped) seg.uses.push_back({acc, w, 2, 1, g.n + 2});
-      else seg.uses.push_back({acc, w, 0, seg.k, 1});
+      const int32_t w =
+          add_weight(plan, flipped ? std::vector<int64_t>{seg.k, g.n + 2} : std::vector<int64_t>{g.n, seg.k});
+      if (flipped)
+        seg.uses.push_back({acc, w, 2, 1, g.n + 2});
+      else
+        seg.uses.push_back({acc, w, 0, seg.k, 1});
     }
     if (seg.uses.empty()) continue;
     std::shuffle(seg.uses.begin(), seg.uses.end(), rng);
@@ -45,7 +52,8 @@ inline void add_random_gemm(plan::Plan* plan, Rng& rng) {
     sum = apply(&g.exprs, plan::Pointwise::Add, sum, acc % 2 ? apply(&g.exprs, plan::Pointwise::Tanh, a) : a);
   }
   const int32_t x = load(&g.exprs, plan::Source::Operand, extra, {g.free, 1});
-  g.stores.push_back({apply(&g.exprs, plan::Pointwise::Mul, sum, x), plan::Sink::Output, out, 0, {g.free, 1}});
+  g.stores.push_back(
+      {apply(&g.exprs, plan::Pointwise::Mul, sum, x), plan::Sink::Output, out, 0, {g.free, 1}});
   // The second output is transposed half of the time.
   const bool turned = rng() % 2 == 0;
   g.stores.push_back({apply(&g.exprs, plan::Pointwise::Sigmoid, sum), plan::Sink::Output, second, 0,
@@ -54,8 +62,8 @@ inline void add_random_gemm(plan::Plan* plan, Rng& rng) {
 }
 
 // Loads of a random kind over an index space.
-inline int32_t random_load(plan::Plan* plan, std::vector<plan::Operand>* operands, std::vector<plan::Expr>* exprs,
-                           const std::vector<int64_t>& dims, Rng& rng) {
+inline int32_t random_load(plan::Plan* plan, std::vector<plan::Operand>* operands,
+                           std::vector<plan::Expr>* exprs, const std::vector<int64_t>& dims, Rng& rng) {
   // A random order of the axes in memory, and some broadcast.
   std::vector<size_t> order(dims.size());
   for (size_t d = 0; d < order.size(); ++d) order[d] = d;
@@ -74,7 +82,9 @@ inline int32_t random_load(plan::Plan* plan, std::vector<plan::Operand>* operand
 
 // Pointwise, reduced and broadcast steps over random index spaces.
 inline void add_random_step(plan::Plan* plan, Rng& rng) {
-  const auto pick = [&](int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(rng() % static_cast<uint32_t>(hi - lo + 1)); };
+  const auto pick = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(rng() % static_cast<uint32_t>(hi - lo + 1));
+  };
   plan::Step step;
   for (int64_t d = pick(0, 3); d > 0; --d) step.dims.push_back(rng() % 4 == 0 ? pick(16, 40) : pick(1, 9));
   std::vector<int64_t> space = step.dims;
@@ -116,16 +126,23 @@ inline void add_softmax(plan::Plan* plan, int64_t n) {
   x.dims = {n};
   x.store = {apply(&x.exprs, Pointwise::Add, load(&x.exprs, Source::Operand, 0, {1}),
                    load(&x.exprs, Source::WeightRow, embed, {1}, 0, 1, n)),
-             plan::Sink::Temp, 0, 0, {1}};
+             plan::Sink::Temp,
+             0,
+             0,
+             {1}};
   plan::Step largest;
   largest.op = plan::Reduce::Max;
   largest.reduce = n;
   largest.store = {load(&largest.exprs, Source::Temp, 0, {1}), plan::Sink::Temp, 1, 0, {}};
   plan::Step e;
   e.dims = {n};
-  e.store = {apply(&e.exprs, Pointwise::Exp, apply(&e.exprs, Pointwise::Sub, load(&e.exprs, Source::Temp, 0, {1}),
-                                                   load(&e.exprs, Source::Temp, 1, {0}))),
-             plan::Sink::Temp, 2, 0, {1}};
+  e.store = {apply(&e.exprs, Pointwise::Exp,
+                   apply(&e.exprs, Pointwise::Sub, load(&e.exprs, Source::Temp, 0, {1}),
+                         load(&e.exprs, Source::Temp, 1, {0}))),
+             plan::Sink::Temp,
+             2,
+             0,
+             {1}};
   plan::Step sum;
   sum.op = plan::Reduce::Sum;
   sum.reduce = n;
@@ -134,12 +151,18 @@ inline void add_softmax(plan::Plan* plan, int64_t n) {
   result.dims = {n};
   result.store = {apply(&result.exprs, Pointwise::Div, load(&result.exprs, Source::Temp, 2, {1}),
                         load(&result.exprs, Source::Temp, 3, {0})),
-                  plan::Sink::Output, out, 0, {1}};
+                  plan::Sink::Output,
+                  out,
+                  0,
+                  {1}};
   plan::Step later;  // reads what an earlier step of this kernel stored
   later.dims = {n};
   later.store = {apply(&later.exprs, Pointwise::Add, load(&later.exprs, Source::Output, out, {1}),
                        load(&later.exprs, Source::IntValue, 0, {}, 0, 2)),
-                 plan::Sink::Output, shifted, 0, {1}};
+                 plan::Sink::Output,
+                 shifted,
+                 0,
+                 {1}};
   kernel->steps = {x, largest, e, sum, result, later};
 }
 
@@ -164,12 +187,15 @@ inline void add_treelstm_node(plan::Plan* plan, int64_t h) {
                               load(&g.exprs, plan::Source::Weight, add_weight(plan, {h}, true), {1, 0}));
     gate[acc] = apply(&g.exprs, acc == 2 ? Pointwise::Tanh : Pointwise::Sigmoid, sum);
   }
-  const int32_t cl = load(&g.exprs, plan::Source::Operand, 2, {1, 0}), cr = load(&g.exprs, plan::Source::Operand, 3, {1, 0});
+  const int32_t cl = load(&g.exprs, plan::Source::Operand, 2, {1, 0}),
+                cr = load(&g.exprs, plan::Source::Operand, 3, {1, 0});
   const int32_t iu = apply(&g.exprs, Pointwise::Mul, gate[0], gate[2]);
-  const int32_t left = apply(&g.exprs, Pointwise::Mul, gate[3], cl), right = apply(&g.exprs, Pointwise::Mul, gate[4], cr);
+  const int32_t left = apply(&g.exprs, Pointwise::Mul, gate[3], cl),
+                right = apply(&g.exprs, Pointwise::Mul, gate[4], cr);
   const int32_t c = apply(&g.exprs, Pointwise::Add, apply(&g.exprs, Pointwise::Add, iu, left), right);
   const int32_t hidden = apply(&g.exprs, Pointwise::Mul, gate[1], apply(&g.exprs, Pointwise::Tanh, c));
-  g.stores = {{hidden, plan::Sink::Output, add_output(block, h), 0, {1, 0}}, {c, plan::Sink::Output, add_output(block, h), 0, {1, 0}}};
+  g.stores = {{hidden, plan::Sink::Output, add_output(block, h), 0, {1, 0}},
+              {c, plan::Sink::Output, add_output(block, h), 0, {1, 0}}};
   add_kernel(block, 0, true)->gemm = g;
 }
 

@@ -1,5 +1,5 @@
-// For tests of generated kernels: weights as the run-time packs them, and one bucket of records in a table, run by the
-// compiled CPU kernels and compared with plan_interpreter.h.
+// For tests of generated kernels: weights as the run-time packs them, and one bucket of records in a table,
+// run by the compiled CPU kernels and compared with plan_interpreter.h.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -64,7 +64,8 @@ class Bucket {
       const size_t own = count * static_cast<size_t>(block_.pool_rows[p]);
       given_.push_back(static_cast<uint32_t>(own + 3));
       pools_.emplace_back((own + 3 + kGiven) * static_cast<size_t>(plan.pools[p]), std::nanf(""));
-      for (size_t e = (own + 3) * static_cast<size_t>(plan.pools[p]); e < pools_[p].size(); ++e) pools_[p][e] = number(rng);
+      for (size_t e = (own + 3) * static_cast<size_t>(plan.pools[p]); e < pools_[p].size(); ++e)
+        pools_[p][e] = number(rng);
       results_.emplace_back(count * static_cast<size_t>(plan.pools[p]), std::nanf(""));
     }
     const size_t words = static_cast<size_t>(2 + plan.bases), header = 4 * plan.pools.size();
@@ -88,10 +89,12 @@ class Bucket {
     Bucket b(*this);
     b.count_ = 1;
     for (size_t p = 0; p < pools_.size(); ++p) b.point(p, b.pools_[p].data());
-    const size_t d = 4 * plan_.pools.size() + (kLevel * plan_.blocks.size() + static_cast<size_t>(number_)) * static_cast<size_t>(2 + plan_.bases);
+    const size_t d = 4 * plan_.pools.size() + (kLevel * plan_.blocks.size() + static_cast<size_t>(number_)) *
+                                                  static_cast<size_t>(2 + plan_.bases);
     b.table_[d] = 1;
     b.table_.resize(b.table_[d + 1]);
-    for (size_t c = 0; c < block_.operands.size(); ++c) b.table_.push_back(table_[table_[d + 1] + c * count_ + i]);
+    for (size_t c = 0; c < block_.operands.size(); ++c)
+      b.table_.push_back(table_[table_[d + 1] + c * count_ + i]);
     return b;
   }
 
@@ -100,18 +103,22 @@ class Bucket {
     for (int32_t stage = 0; stage < block_.stages; ++stage)
       for (uint32_t k = 0; k < module.count; ++k) {
         const abi::CpuKernel& kernel = module.kernels[k];
-        if (kernel.block != static_cast<uint32_t>(number_) || kernel.stage != static_cast<uint32_t>(stage)) continue;
+        if (kernel.block != static_cast<uint32_t>(number_) || kernel.stage != static_cast<uint32_t>(stage))
+          continue;
         tiles_.resize(kernel.tiles(count_));
         for (uint32_t t = 0; t < tiles_.size(); ++t) tiles_[t] = t;
         if (shuffle) std::shuffle(tiles_.begin(), tiles_.end(), *shuffle);
-        if (scratch_.size() != kernel.scratch_floats + 16) scratch_.assign(kernel.scratch_floats + 16, std::nanf(""));
-        for (const uint32_t t : tiles_) kernel.run(table_.data(), arena.floats.data(), kLevel, t, scratch_.data());
+        if (scratch_.size() != kernel.scratch_floats + 16)
+          scratch_.assign(kernel.scratch_floats + 16, std::nanf(""));
+        for (const uint32_t t : tiles_)
+          kernel.run(table_.data(), arena.floats.data(), kLevel, t, scratch_.data());
         for (size_t s = scratch_.size() - 16; s < scratch_.size(); ++s)
           if (!std::isnan(scratch_[s])) overrun_ = true;
       }
   }
 
-  // The largest difference to the interpreter, relative to 1 + |value|; infinite when a NaN stands on one side only.
+  // The largest difference to the interpreter, relative to 1 + |value|; infinite when a NaN stands on one
+  // side only.
   double difference(const Arena& arena) const {
     double worst = overrun_ ? INFINITY : 0;
     for (uint32_t i = 0; i < count_; ++i) {
@@ -134,7 +141,8 @@ class Bucket {
 
   const float* output(size_t o, uint32_t i) const {
     const plan::Output& out = block_.outputs[o];
-    const size_t row = 3 + i * static_cast<size_t>(block_.pool_rows[static_cast<size_t>(out.pool)]) + static_cast<size_t>(out.sub);
+    const size_t row = 3 + i * static_cast<size_t>(block_.pool_rows[static_cast<size_t>(out.pool)]) +
+                       static_cast<size_t>(out.sub);
     return pools_[static_cast<size_t>(out.pool)].data() + row * static_cast<size_t>(out.size);
   }
   std::vector<double> operand(size_t column, uint32_t i) const {
@@ -152,7 +160,8 @@ class Bucket {
   static constexpr uint32_t kGiven = 37;
   static constexpr uint32_t kLevel = 2;
   size_t pool_of(int64_t size) const {
-    return static_cast<size_t>(std::lower_bound(plan_.pools.begin(), plan_.pools.end(), size) - plan_.pools.begin());
+    return static_cast<size_t>(std::lower_bound(plan_.pools.begin(), plan_.pools.end(), size) -
+                               plan_.pools.begin());
   }
   void point(size_t entry, float* to) {
     const auto address = reinterpret_cast<uint64_t>(to);
@@ -186,8 +195,9 @@ inline int32_t imm(std::vector<plan::Expr>* exprs, double value) {
   exprs->push_back({plan::Pointwise::Imm, -1, -1, value, {}});
   return static_cast<int32_t>(exprs->size()) - 1;
 }
-inline int32_t load(std::vector<plan::Expr>* exprs, plan::Source source, int32_t index, std::vector<int64_t> strides,
-                    int64_t offset = 0, int32_t column = -1, int64_t row_scale = 0) {
+inline int32_t load(std::vector<plan::Expr>* exprs, plan::Source source, int32_t index,
+                    std::vector<int64_t> strides, int64_t offset = 0, int32_t column = -1,
+                    int64_t row_scale = 0) {
   plan::Load l{source, index, column, row_scale, offset, std::move(strides)};
   exprs->push_back({plan::Pointwise::Load, -1, -1, 0, l});
   return static_cast<int32_t>(exprs->size()) - 1;

@@ -1,11 +1,10 @@
-// Generated host programs: what they compute on ints, lists and nodes is what the evaluator says; the records they
-// append, their levels and rows; what they refuse.
+// Generated host programs: what they compute on ints, lists and nodes is what the evaluator says; the records
+// they append, their levels and rows; what they refuse.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstring>
-#include <limits>
+#include <algorithm>
 #include <deque>
+#include <limits>
 #include <memory>
 
 #include "rondo/analysis/facts.h"
@@ -35,7 +34,9 @@ struct Faulted {
 class Recorder {
  public:
   explicit Recorder(const plan::Plan& plan, uint32_t depths = 64, uint32_t log_words = 1 << 16)
-      : bits_(static_cast<uint32_t>(plan.block_bits)), logs_(plan.blocks.size()), abi_logs_(plan.blocks.size()) {
+      : bits_(static_cast<uint32_t>(plan.block_bits)),
+        logs_(plan.blocks.size()),
+        abi_logs_(plan.blocks.size()) {
     for (uint32_t p = 0; p < abi::kMaxPhases; ++p) grow_depths(&recorder, p, depths - 1, this);
     for (size_t b = 0; b < logs_.size(); ++b) {
       logs_[b].resize(log_words);
@@ -133,7 +134,8 @@ class Compiled {
       std::vector<Word>& memory = memory_.emplace_back();  // a deque: it stays where it is
       if (t.kind == TypeKind::Adt) {
         memory.push_back(static_cast<Word>(v.constructor()));
-        const Constructor& c = types().adts[static_cast<size_t>(t.adt)].constructors[static_cast<size_t>(v.constructor())];
+        const Constructor& c =
+            types().adts[static_cast<size_t>(t.adt)].constructors[static_cast<size_t>(v.constructor())];
         for (size_t k = 0; k < c.fields.size(); ++k) put(v.parts()[k], c.fields[k], &memory);
       } else {
         for (const EvalValue& part : v.parts()) put(part, t.args[0], &memory);
@@ -147,8 +149,11 @@ class Compiled {
     std::vector<EvalValue> parts;
     switch (t.kind) {
       case TypeKind::Int:
-      case TypeKind::Bool: return EvalValue::integer(static_cast<int64_t>(*(*at)++));
-      case TypeKind::Tensor: ++*at; return EvalValue::integer(0);
+      case TypeKind::Bool:
+        return EvalValue::integer(static_cast<int64_t>(*(*at)++));
+      case TypeKind::Tensor:
+        ++*at;
+        return EvalValue::integer(0);
       case TypeKind::Tuple:
         for (const TypeId element : t.args) parts.push_back(get(element, at));
         return EvalValue::tuple(parts);
@@ -160,7 +165,8 @@ class Compiled {
       case TypeKind::Adt: {
         const Word* node = reinterpret_cast<const Word*>(*(*at)++);
         const auto tag = static_cast<int64_t>(*node++);
-        for (const TypeId field : types().adts[static_cast<size_t>(t.adt)].constructors[static_cast<size_t>(tag)].fields)
+        for (const TypeId field :
+             types().adts[static_cast<size_t>(t.adt)].constructors[static_cast<size_t>(tag)].fields)
           parts.push_back(get(field, &node));
         return EvalValue::adt(tag, parts);
       }
@@ -182,7 +188,8 @@ void expect_same(const std::string& text, const std::vector<std::vector<EvalValu
   Compiled compiled(text);
   for (const auto& instance : instances)
     EXPECT_EQ(0, ir::largest_difference(ir::evaluate(compiled.program, {}, instance), compiled(instance)))
-        << text << "\n" << compiled.source;
+        << text << "\n"
+        << compiled.source;
 }
 
 TEST(HostProgram, IntegersAndBoolsAreTheEvaluators) {
@@ -191,7 +198,10 @@ TEST(HostProgram, IntegersAndBoolsAreTheEvaluators) {
       "fn main(a: int, b: int) -> ((int, int, int), (int, int, int), (int, int), [bool]) {\n"
       "  ((a + b, a - b, a * b), (a / b, a % b, -a), (min(a, b), max(a, b)),\n"
       "   [a < b, a <= b, a == b, a != b, a > b && a >= b, a < b || b < a, !(a == 3)])\n}\n",
-      {{n, m}, {m, n}, {m, m}, {EvalValue::integer(std::numeric_limits<int64_t>::min()), EvalValue::integer(-1)}});
+      {{n, m},
+       {m, n},
+       {m, m},
+       {EvalValue::integer(std::numeric_limits<int64_t>::min()), EvalValue::integer(-1)}});
 }
 
 TEST(HostProgram, ListsAreTheEvaluators) {
@@ -204,7 +214,10 @@ TEST(HostProgram, ListsAreTheEvaluators) {
       "  let swapped = fold(xs, (1, 2), |(p, q), x| (q + x, p));\n"
       "  let tail = match xs { [] => ys, [x, ..rest] => if x > 1 { rest } else { append(rest, []) } };\n"
       "  (more, pairs, sums, nested, swapped, tail)\n}\n";
-  expect_same(text, {{ints({}), ints({})}, {ints({1}), ints({2, 3})}, {ints({4, 5, 6}), ints({3, 1})}, {ints({}), ints({1})}});
+  expect_same(text, {{ints({}), ints({})},
+                     {ints({1}), ints({2, 3})},
+                     {ints({4, 5, 6}), ints({3, 1})},
+                     {ints({}), ints({1})}});
 }
 
 TEST(HostProgram, NodesAreTheEvaluators) {
@@ -212,7 +225,8 @@ TEST(HostProgram, NodesAreTheEvaluators) {
       "type Tree { Leaf(word: int), Node(left: Tree, right: Tree) }\n"
       "type Option[T] { None, Some(T) }\n"
       "type Pair { Pair(first: int, second: [int]) }\n"
-      "fn mirror(t: Tree) -> Tree { match t { Leaf(w) => Leaf(w + 1), Node(l, r) => Node(mirror(r), mirror(l)) } }\n"
+      "fn mirror(t: Tree) -> Tree { match t { Leaf(w) => Leaf(w + 1), Node(l, r) => Node(mirror(r), "
+      "mirror(l)) } }\n"
       "fn words(t: Tree) -> [int] { match t { Leaf(w) => [w], Node(l, r) => append(words(l), words(r)) } }\n"
       "fn even(n: int) -> bool { if n <= 0 { n == 0 } else { odd(n - 1) } }\n"
       "fn odd(n: int) -> bool { if n <= 0 { false } else { even(n - 1) } }\n"
@@ -220,8 +234,10 @@ TEST(HostProgram, NodesAreTheEvaluators) {
       "  match xs { [] => None, [x, ..rest] => if even(x) { Some((x, rest)) } else { find(rest) } } }\n"
       "fn main(t: Tree) -> (Tree, Option[(int, [int])], int, Pair, Option[Tree]) {\n"
       "  let all = words(t);\n  let p = Pair(len(all), all);\n"
-      "  (mirror(t), find(all), p.second[p.first - 1], p, match t { Leaf(w) => None, Node(l, r) => Some(r) })\n}\n";
-  expect_same(text, {{leaf(3)}, {node(leaf(1), node(leaf(5), leaf(4)))}, {node(node(leaf(2), leaf(7)), leaf(9))}});
+      "  (mirror(t), find(all), p.second[p.first - 1], p, match t { Leaf(w) => None, Node(l, r) => Some(r) "
+      "})\n}\n";
+  expect_same(text,
+              {{leaf(3)}, {node(leaf(1), node(leaf(5), leaf(4)))}, {node(node(leaf(2), leaf(7)), leaf(9))}});
 }
 
 const std::string kTrees =
@@ -247,13 +263,16 @@ TEST(HostProgram, RecordsNameOperandsRowsAndLevels) {
   ASSERT_LT(nodes, plan.blocks.size()) << plan::print(plan);
   Recorder recorder(plan);
   compiled({node(leaf(7), node(leaf(8), leaf(9)))}, &recorder);
-  const auto bucket = [&](uint32_t depth, size_t block) { return depth << plan.block_bits | static_cast<uint32_t>(block); };
+  const auto bucket = [&](uint32_t depth, size_t block) {
+    return depth << plan.block_bits | static_cast<uint32_t>(block);
+  };
   // Leaves in the order of the walk, all of depth 1.
   ASSERT_EQ(recorder.words(leaves), 6u);
   for (uint32_t k = 0; k < 3; ++k)
     EXPECT_EQ(recorder.record(leaves, k, 2), (std::vector<uint32_t>{bucket(1, leaves), 7 + k}));
   EXPECT_EQ(recorder.recorder.count[0][bucket(1, leaves)], 3u);
-  // The inner node refers to leaves 1 and 2, the root to leaf 0 and the inner node. Two outputs a record in one pool.
+  // The inner node refers to leaves 1 and 2, the root to leaf 0 and the inner node. Two outputs a record in
+  // one pool.
   ASSERT_EQ(recorder.words(nodes), 18u);
   const std::vector<uint32_t> inner = recorder.record(nodes, 0, 9), root = recorder.record(nodes, 1, 9);
   EXPECT_EQ(inner[0], bucket(2, nodes));
@@ -317,7 +336,9 @@ TEST(HostProgram, WhatIsOutOfRangeIsRefusedWithLineAndValues) {
 }
 
 TEST(HostProgram, ARecursionThatReachesTheStackLimitIsRefused) {
-  Compiled compiled("fn down(n: int) -> int { if n == 0 { 0 } else { 1 + down(n - 1) } }\nfn main(n: int) -> int { down(n) }\n");
+  Compiled compiled(
+      "fn down(n: int) -> int { if n == 0 { 0 } else { 1 + down(n - 1) } }\nfn main(n: int) -> int { down(n) "
+      "}\n");
   Recorder recorder(compiled.lowered.plan);
   recorder.recorder.stack_limit = static_cast<const char*>(__builtin_frame_address(0)) - 64 * 1024;
   EXPECT_EQ(compiled({EvalValue::integer(10)}, &recorder).integer(), 10);
@@ -338,8 +359,10 @@ TEST(HostProgram, AnOperationOnTensorsOutsideABlockIsRefused) {
     codegen::emit_host_program(plan, program);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "host program: function main still holds the tensor operation tanh (%1); only blocks compute "
-                           "tensors");
+    EXPECT_STREQ(
+        e.what(),
+        "host program: function main still holds the tensor operation tanh (%1); only blocks compute "
+        "tensors");
   }
 }
 

@@ -1,13 +1,14 @@
-// The vector mathematics of generated CPU kernels against the C library in double, over the whole range of floats.
+// The vector mathematics of generated CPU kernels against the C library in double, over the whole range of
+// floats.
 #pragma GCC diagnostic ignored "-Wpsabi"
-#include "rondo/codegen/prelude/cpu.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
+
+#include "rondo/codegen/prelude/cpu.h"
 
 namespace {
 
@@ -16,7 +17,8 @@ float from_bits(uint32_t bits) {
   std::memcpy(&f, &bits, sizeof f);
   return f;
 }
-// Distance in units of the last place of the right result; what is subnormal counts in units of the smallest normal's.
+// Distance in units of the last place of the right result; what is subnormal counts in units of the smallest
+// normal's.
 double ulps(float got, double want) {
   const float rounded = static_cast<float>(want);
   if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
@@ -29,7 +31,8 @@ double ulps(float got, double want) {
 using Vector = v8 (*)(v8);
 
 // Every `step`th float between two bit patterns, both signs.
-double worst(Vector f, const std::function<double(double)>& exact, uint32_t step, float lo = -INFINITY, float hi = INFINITY) {
+double worst(Vector f, const std::function<double(double)>& exact, uint32_t step, float lo = -INFINITY,
+             float hi = INFINITY) {
   double most = 0;
   for (uint64_t bits = 0; bits <= 0x7f800000u; bits += step)
     for (const uint32_t sign : {0u, 0x80000000u}) {
@@ -49,24 +52,35 @@ v8 erf_of(v8 x) { return erf_v(x); }
 constexpr uint32_t kStep = 4099;  // a prime: a few hundred thousand floats of all exponents
 
 TEST(VectorMath, ExpIsWithinTwoUlp) {
-  EXPECT_LE(worst(exp_of, [](double x) { return std::exp(x); }, kStep), 2.0);
+  EXPECT_LE(worst(
+                exp_of, [](double x) { return std::exp(x); }, kStep),
+            2.0);
 }
 TEST(VectorMath, TanhIsWithinTwoUlp) {
-  EXPECT_LE(worst(tanh_of, [](double x) { return std::tanh(x); }, kStep), 2.0);
+  EXPECT_LE(worst(
+                tanh_of, [](double x) { return std::tanh(x); }, kStep),
+            2.0);
 }
 TEST(VectorMath, SigmoidIsWithinThreeUlp) {
-  EXPECT_LE(worst(sigmoid_of, [](double x) { return 1 / (1 + std::exp(-x)); }, kStep), 3.0);
+  EXPECT_LE(worst(
+                sigmoid_of, [](double x) { return 1 / (1 + std::exp(-x)); }, kStep),
+            3.0);
 }
 TEST(VectorMath, LogIsWithinTwoUlp) {
-  EXPECT_LE(worst(log_of, [](double x) { return std::log(x); }, kStep), 2.0);
+  EXPECT_LE(worst(
+                log_of, [](double x) { return std::log(x); }, kStep),
+            2.0);
 }
 TEST(VectorMath, ErfIsWithinTwoUlp) {
-  EXPECT_LE(worst(erf_of, [](double x) { return std::erf(x); }, kStep), 2.0);
+  EXPECT_LE(worst(
+                erf_of, [](double x) { return std::erf(x); }, kStep),
+            2.0);
 }
 TEST(VectorMath, GeluIsWithinAMillionth) {
   for (int k = -4000; k <= 4000; ++k) {
     const float x = static_cast<float>(k) / 400;
-    EXPECT_NEAR(gelu_v(splat(x))[0], 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))), 1e-6 * (1 + std::fabs(x))) << x;
+    EXPECT_NEAR(gelu_v(splat(x))[0], 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))), 1e-6 * (1 + std::fabs(x)))
+        << x;
   }
 }
 
@@ -89,7 +103,8 @@ TEST(VectorMath, InfinitiesAndNaNs) {
 
 TEST(VectorMath, MaximumAndMinimumKeepANaNOfEitherSide) {
   const v8 nan = splat(std::nanf("")), one = splat(1.0f), two = splat(2.0f);
-  for (const v8 r : {max_v(nan, one), max_v(one, nan), min_v(nan, one), min_v(one, nan)}) EXPECT_TRUE(std::isnan(r[0]));
+  for (const v8 r : {max_v(nan, one), max_v(one, nan), min_v(nan, one), min_v(one, nan)})
+    EXPECT_TRUE(std::isnan(r[0]));
   EXPECT_EQ(max_v(one, two)[0], 2.0f);
   EXPECT_EQ(min_v(one, two)[0], 1.0f);
   v8 mixed = one;

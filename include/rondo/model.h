@@ -29,6 +29,8 @@ struct ModelOptions {
   std::string replay = "auto";   // cuda: "graph" or "stream" launches; "auto": graphs, but for minibatches of very many levels
   unsigned threads = 0;          // of the host: walking instances, and the cpu device; 0: RONDO_THREADS, else all
   bool profile = false;          // GPU times of upload, run and download by events; costs a few microseconds a run
+  bool fused = true;             // false: a kernel and a launch a product, to measure what fusion brings
+  bool dependent = true;         // false: no programmatic dependent launches, to measure what they bring
   std::vector<std::pair<std::string, int64_t>> defines;  // values of `const` declarations: {"H", 512}
 };
 

@@ -127,7 +127,7 @@ Session build(const std::string& text, const std::string& file, const Weights& w
   if (stages->wants("facts")) return stages->show(analysis::print(facts, specialised));
 
   // The two towers part here: the plan is data for the run-time, the host form becomes the program that records.
-  const plan::Lowered lowered = stages->timed("plan", [&] { return plan::lower(specialised, facts); });
+  const plan::Lowered lowered = stages->timed("plan", [&] { return plan::lower(specialised, facts, options.fused); });
   const plan::Plan& plan = lowered.plan;
   ir::verify(lowered.host, "lower");
   plan::verify(plan);
@@ -162,7 +162,7 @@ Session build(const std::string& text, const std::string& file, const Weights& w
   Session session;
   session.runtime = stages->timed("load", [&] {
     return std::make_unique<batch::Runtime>(std::move(parts), weights,
-                                            batch::RuntimeOptions{replay, options.threads, options.profile});
+                                            batch::RuntimeOptions{replay, options.threads, options.profile, options.dependent});
   });
   return session;
 }

@@ -22,7 +22,7 @@ struct Arguments {
   std::vector<int64_t> batches = {1, 8, 64};
   int rounds = 20, warm_up = 3;
   std::string json;
-  bool one_by_one = true;
+  bool one_by_one = true, ablate = false;
 };
 
 // A model on a device with a way to launch, and its instances: all together, and each by itself.
@@ -31,7 +31,7 @@ struct Way {
   Model* model = nullptr;
   std::vector<Batch> batches;  // run one after the other
   std::vector<double> ms;
-  RunReport last;
+  std::vector<RunReport> parts;  // of batched ways, as many as ms
 
   void run() {
     const auto start = Clock::now();
@@ -40,7 +40,7 @@ struct Way {
       if (outputs.size() != batch.size()) throw Error(ErrorKind::Internal, "a run gave fewer results than instances");
     }
     ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-    last = model->report().last;
+    parts.push_back(model->report().last);
   }
 };
 
@@ -82,7 +82,8 @@ struct Loaded {
   std::unique_ptr<Model> model;
 };
 
-// A model for each way: on a GPU, one that launches graphs and one that launches on the stream.
+// A model for each way: on a GPU, one that launches graphs and one that launches on the stream; to ablate, also graphs
+// without dependent launches, and a launch a product on the stream.
 std::vector<Loaded> load_all(const Arguments& a) {
   std::vector<Loaded> all;
   for (const std::string& device : a.devices) {
@@ -95,10 +96,36 @@ std::vector<Loaded> load_all(const Arguments& a) {
     if (gpu) {
       options.replay = "graph";
       all.push_back({"cuda graph", description, std::make_unique<Model>(a.model.load(options))});
+      if (a.ablate) {
+        options.dependent = false;
+        all.push_back({"cuda graph, full edges", description, std::make_unique<Model>(a.model.load(options))});
+      }
     }
     all.push_back({gpu ? "cuda stream" : "cpu", description, std::move(model)});
+    if (a.ablate) {
+      options.replay = "stream";
+      options.fused = options.dependent = false;
+      all.push_back({gpu ? "cuda stream, unfused" : "cpu, unfused", description, std::make_unique<Model>(a.model.load(options))});
+    }
   }
   return all;
+}
+
+// What a batched call consists of.
+struct Part {
+  const char *key, *title;
+  double RunReport::*member;
+};
+constexpr Part kParts[] = {{"walk_ms", "walk", &RunReport::walk_ms},
+                           {"pack_ms", "pack", &RunReport::pack_ms},
+                           {"upload_ms", "upload", &RunReport::upload_ms},
+                           {"run_ms", "run", &RunReport::run_ms},
+                           {"download_ms", "download", &RunReport::download_ms}};
+
+double median_of(const Way& way, double RunReport::*member) {
+  std::vector<double> values;
+  for (const RunReport& part : way.parts) values.push_back(part.*member);
+  return quantile(values, 0.5);
 }
 
 nlohmann::json to_json(const Way& way, int64_t batch, double baseline) {
@@ -109,10 +136,9 @@ nlohmann::json to_json(const Way& way, int64_t batch, double baseline) {
                         {"median_ms", median},
                         {"p10_ms", quantile(way.ms, 0.1)},
                         {"p90_ms", quantile(way.ms, 0.9)},
-                        {"launches", way.last.launches},
-                        {"unbatched_launches", way.last.unbatched_launches},
-                        {"walk_ms", way.last.walk_ms},
-                        {"pack_ms", way.last.pack_ms}};
+                        {"launches", way.parts.back().launches},
+                        {"unbatched_launches", way.parts.back().unbatched_launches}};
+  for (const Part& part : kParts) row[part.key] = median_of(way, part.member);
   if (baseline > 0) row["times_faster_than_one_by_one"] = baseline / median;
   return row;
 }
@@ -150,7 +176,7 @@ void bench(const Arguments& a) {
     }
     for (int round = 0; round < a.warm_up + a.rounds; ++round) {
       if (round == a.warm_up) {
-        for (Way& way : ways) way.ms.clear();
+        for (Way& way : ways) way.ms.clear(), way.parts.clear();
       }
       for (Way& way : ways) way.run();
     }
@@ -162,9 +188,17 @@ void bench(const Arguments& a) {
       fmt::print("{:>6}  {:<26} {:>10.3f} {:>19} {:>12.1f} {:>14} {:>10} {:>10}\n", batch, way.name, median,
                  fmt::format("{:.3f} .. {:.3f}", quantile(way.ms, 0.1), quantile(way.ms, 0.9)),
                  median * 1e3 / static_cast<double>(batch), single > 0 ? fmt::format("{:.2f}x", single / median) : "",
-                 together ? with_commas(static_cast<int64_t>(way.last.launches)) : "",
-                 together ? with_commas(static_cast<int64_t>(way.last.unbatched_launches)) : "");
+                 together ? with_commas(static_cast<int64_t>(way.parts.back().launches)) : "",
+                 together ? with_commas(static_cast<int64_t>(way.parts.back().unbatched_launches)) : "");
       rows.push_back(to_json(way, batch, single));
+    }
+    for (const Way& way : ways) {
+      if (way.batches.size() != 1) continue;
+      fmt::print("        {:<26}", way.name);
+      for (const Part& part : kParts) fmt::print(" {} {:.3f}", part.title, median_of(way, part.member));
+      const RunReport& last = way.parts.back();
+      fmt::print(" ms; {} records in {} levels, host {:.0f} ns a record\n", with_commas(static_cast<int64_t>(last.records)), last.levels,
+                 (median_of(way, &RunReport::walk_ms) + median_of(way, &RunReport::pack_ms)) * 1e6 / static_cast<double>(std::max<uint64_t>(last.records, 1)));
     }
     std::fflush(stdout);
   }
@@ -191,6 +225,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--rounds", a->rounds, "Timed rounds")->capture_default_str();
   verb->add_option("--warm-up", a->warm_up, "Rounds before them")->capture_default_str();
   verb->add_flag("--one-by-one,!--no-one-by-one", a->one_by_one, "Compare with batches of one (default: yes)");
+  verb->add_flag("--ablate", a->ablate, "Also without fusion, and on a GPU without programmatic dependent launches");
   verb->add_option("--json", a->json, "Also write the figures to this file");
   verb->callback([a] { bench(*a); });
 }

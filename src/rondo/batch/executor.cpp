@@ -61,13 +61,14 @@ std::shared_ptr<const device::Buffer> HostMemory::take(device::Device* device, s
 }
 
 Executor::Executor(const plan::Plan& plan, device::Device* device, std::vector<LaunchKernel> launches,
-                   const PackedWeights& weights, Replay replay, bool profile)
+                   const PackedWeights& weights, Replay replay, bool profile, bool dependent)
     : plan_(plan),
       device_(device),
       cpu_(device->kind() == device::Kind::Cpu),
       kernels_(std::move(launches)),
       replay_(replay),
       profile_(profile),
+      dependent_(dependent),
       constants_(weights.constants),
       pools_(plan.pools.size()),
       device_results_(plan.pools.size()),
@@ -195,7 +196,7 @@ void Executor::build(const Schedule& schedule, bool skip_empty) {
         out.grid = grids_[i];
         out.block = kernels_[i].threads;
         out.shared_bytes = kernels_[i].shared_bytes;
-        out.dependent = list_.size() > 1;
+        out.dependent = dependent_ && list_.size() > 1;
         device::set_params(&out, table, weights_.address(), schedule.first_level(phase) + depth - 1);
       }
     }

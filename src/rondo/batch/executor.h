@@ -47,7 +47,7 @@ class Executor {
 
   // device and plan must outlive it. launches: an entry a Plan::launches.
   Executor(const plan::Plan& plan, device::Device* device, std::vector<LaunchKernel> launches,
-           const PackedWeights& weights, Replay replay, bool profile);
+           const PackedWeights& weights, Replay replay, bool profile, bool dependent);
 
   // For Schedule::layout: exact on the cpu and for plain launches; else few different numbers.
   uint32_t (*rounding() const)(uint32_t);
@@ -87,7 +87,7 @@ class Executor {
   std::vector<LaunchKernel> kernels_;
   std::vector<uint32_t> grids_;
   Replay replay_;
-  bool profile_;
+  bool profile_, dependent_;
 
   device::Buffer weights_, table_, device_table_;
   std::vector<std::vector<float>> constants_;

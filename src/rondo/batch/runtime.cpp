@@ -63,7 +63,8 @@ Runtime::Runtime(RuntimeParts parts, const Weights& weights, const RuntimeOption
       weights_(pack_weights(parts_.plan, weights)),
       result_types_(parts_.plan, *signature_),
       schedule_(parts_.plan),
-      executor_(parts_.plan, parts_.device.get(), parts_.launches, weights_, options.replay, options.profile),
+      executor_(parts_.plan, parts_.device.get(), parts_.launches, weights_, options.replay, options.profile,
+                options.dependent),
       walkers_(options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency())),
       input_rows_(parts_.plan.pools.size()) {
   weights_.arena = {};

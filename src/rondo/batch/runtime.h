@@ -22,6 +22,7 @@ struct RuntimeOptions {
   Replay replay = Replay::Auto;
   unsigned threads = 0;   // most that walk instances; 0 = the hardware threads
   bool profile = false;   // GPU times by events
+  bool dependent = true;  // programmatic dependent launches where the device has them
 };
 
 struct RuntimeParts {

@@ -1,5 +1,5 @@
-// CPU kernels: a function a kernel, run tile by tile by the pool's threads. Products go through the prelude's register
-// kernel, row steps are loops over rows with eight neighbouring elements a value.
+// CPU kernels: a function a kernel, run tile by tile by the pool's threads. Products go through the prelude's
+// register kernel, row steps are loops over rows with eight neighbouring elements a value.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 using plan::Reduce;
 
 constexpr int kLanes = 8;
-// Both as in prelude/cpu.h.
+// As in prelude/cpu.h; the generated text asserts it.
 constexpr int64_t kTileRows = 128, kSliceFloats = 5120;
 // Sums of a tile at most; half of a usual L2 cache.
 constexpr int64_t kSumFloats = 32768;
@@ -28,7 +28,8 @@ bool reads_memory(const plan::Expr& e) {
          e.load.source != plan::Source::Acc;
 }
 
-// How badly the elements of a step lie along an axis: wasted lanes, and loads that have to be picked one by one.
+// How badly the elements of a step lie along an axis: wasted lanes, and loads that have to be picked one by
+// one.
 double lane_cost(const plan::Step& step, size_t axis) {
   const bool reduced = axis == step.dims.size();
   const int64_t extent = reduced ? step.reduce : step.dims[axis];
@@ -94,11 +95,13 @@ class StepWriter {
     const std::string rest = step_.op == Reduce::Sum ? "0.0f" : "-__builtin_inff()";
     std::string term = fmt::format("e{}", step_.store.value);
     if (lanes_are_terms && lanes < kLanes) term = fmt::format("keep<{}>({}, {})", lanes, term, rest);
-    text_.line(step_.op == Reduce::Sum ? fmt::format("total += {};", term) : fmt::format("total = max_v(total, {});", term));
+    text_.line(step_.op == Reduce::Sum ? fmt::format("total += {};", term)
+                                       : fmt::format("total = max_v(total, {});", term));
   }
 
   void point() {
-    const char* first = step_.op == Reduce::Max ? "v8 total = splat(-__builtin_inff());" : "v8 total = splat(0.0f);";
+    const char* first =
+        step_.op == Reduce::Max ? "v8 total = splat(-__builtin_inff());" : "v8 total = splat(0.0f);";
     if (step_.op == Reduce::None) {
       if (lane_ < 0) {
         text_.open("");
@@ -155,9 +158,10 @@ int64_t emit_steps(Text* text, const plan::Plan& plan, int32_t number, const pla
   text->open(fmt::format("static uint32_t {}_{}_tiles(uint32_t count)", kernel.name, id));
   text->line(fmt::format("return step_tiles(count, {}u);", cost));
   text->close();
-  text->open(fmt::format("static void {}_{}(const uint32_t* table, const float* weights, uint32_t level, uint32_t tile, "
-                         "float* scratch)",
-                         kernel.name, id));
+  text->open(fmt::format(
+      "static void {}_{}(const uint32_t* table, const float* weights, uint32_t level, uint32_t tile, "
+      "float* scratch)",
+      kernel.name, id));
   const Uses uses = uses_of(kernel);
   emit_bucket(text, plan, number, uses);
   int64_t temp_floats = 0;
@@ -194,13 +198,15 @@ int64_t slice_of(const plan::Segment& segment) {
 // Columns of A that lie apart are copied slice by slice.
 bool gathers(const plan::Segment& segment) { return segment.a.strides.at(0) != 1 && segment.k > 1; }
 
-// What multiply() knows of a segment: which accumulators it feeds. Segments that agree share the type, and with it the
-// register kernels, which are most of what the host compiler has to do.
+// What multiply() knows of a segment: which accumulators it feeds. Segments that agree share the type, and
+// with it the register kernels, which are most of what the host compiler has to do.
 class SegmentTypes {
  public:
-  std::string name(Text* text, const plan::Gemm& gemm, const plan::Segment& segment, size_t first, size_t count) {
+  std::string name(Text* text, const plan::Gemm& gemm, const plan::Segment& segment, size_t first,
+                   size_t count) {
     std::string accs;
-    for (size_t u = first; u < first + count; ++u) accs += fmt::format("{}{}", u == first ? "" : ", ", segment.uses[u].acc);
+    for (size_t u = first; u < first + count; ++u)
+      accs += fmt::format("{}{}", u == first ? "" : ", ", segment.uses[u].acc);
     const std::string key = fmt::format("{} of {}: {}", segment.uses.size(), gemm.accs, accs);
     const auto [at, added] = names_.emplace(key, fmt::format("Segment{}", names_.size()));
     if (added) {
@@ -250,17 +256,18 @@ void emit_segment(Text* text, const plan::Plan& plan, const plan::Block& block, 
   text->line(fmt::format("const int64_t kn = k0 + {0} < {1} ? {0} : {1} - k0;", slice, segment.k));
   const bool gather = gathers(segment);
   if (gather) {
-    text->line(fmt::format("gather_rows<{}, {}>(at, rows, k0, kn, gathered, picked);", slice, segment.a.strides[0]));
+    text->line(
+        fmt::format("gather_rows<{}, {}>(at, rows, k0, kn, gathered, picked);", slice, segment.a.strides[0]));
   }
   const auto uses_count = static_cast<int64_t>(segment.uses.size());
   const int64_t group_stride = segment.k * uses_count * plan::kUnit;
-  text->line(fmt::format("const float* const w = weights + {} + (int64_t)g0 * {} + k0 * {};", segment.pack_offset,
-                         group_stride, uses_count * plan::kUnit));
+  text->line(fmt::format("const float* const w = weights + {} + (int64_t)g0 * {} + k0 * {};",
+                         segment.pack_offset, group_stride, uses_count * plan::kUnit));
   const auto parts = parts_of(segment);
   for (size_t part = 0; part < parts.size(); ++part)
-    text->line(fmt::format("multiply_groups<{}>({}, rows, {}, kn, w + {}, {}, gn, sums, sums_group);", types[part],
-                           gather ? "picked" : "at", gather ? "0" : "k0", static_cast<int64_t>(parts[part].first) * plan::kUnit,
-                           group_stride));
+    text->line(fmt::format("multiply_groups<{}>({}, rows, {}, kn, w + {}, {}, gn, sums, sums_group);",
+                           types[part], gather ? "picked" : "at", gather ? "0" : "k0",
+                           static_cast<int64_t>(parts[part].first) * plan::kUnit, group_stride));
   text->close();
   text->close();
 }
@@ -287,16 +294,19 @@ void emit_epilogue(Text* text, const plan::Plan& plan, const plan::Block& block,
   text->line("const uint32_t i = r0 + r;");
   emit_row(text, plan, block, uses);
   text->open("for (int g = 0; g < gn; ++g)");
-  text->line(fmt::format("const float* const sum = sums + g * sums_group + (int64_t)r * fn * {};", gemm.accs * plan::kUnit));
+  text->line(fmt::format("const float* const sum = sums + g * sums_group + (int64_t)r * fn * {};",
+                         gemm.accs * plan::kUnit));
   const int64_t tail = gemm.n % kLanes;
   if (f_contiguous) {
-    text->line(fmt::format("const int64_t n0 = (int64_t)(g0 + g) * 8, n1 = n0 + 8 < {0} ? n0 + 8 : {0};", gemm.n));
+    text->line(
+        fmt::format("const int64_t n0 = (int64_t)(g0 + g) * 8, n1 = n0 + 8 < {0} ? n0 + 8 : {0};", gemm.n));
     text->open("for (int64_t n = n0; n < n1; ++n)");
     text->line("uint32_t q = 0;");
     for (int lanes : {kLanes, 1}) {
       text->open(fmt::format("for (; q + {0} <= fn; q += {0})", lanes));
       text->line("const int64_t f = f0 + q;");
-      text->line(fmt::format("const float* const acc = sum + (int64_t)q * {} + (n - n0);", gemm.accs * plan::kUnit));
+      text->line(
+          fmt::format("const float* const acc = sum + (int64_t)q * {} + (n - n0);", gemm.accs * plan::kUnit));
       body(lanes);
       text->close();
     }
@@ -322,8 +332,8 @@ void emit_epilogue(Text* text, const plan::Plan& plan, const plan::Block& block,
   text->close();
 }
 
-int64_t emit_gemm(Text* text, SegmentTypes* types, const plan::Plan& plan, int32_t number, const plan::Kernel& kernel,
-                  int id) {
+int64_t emit_gemm(Text* text, SegmentTypes* types, const plan::Plan& plan, int32_t number,
+                  const plan::Kernel& kernel, int id) {
   const plan::Gemm& gemm = kernel.gemm;
   const plan::Block& block = plan.blocks[static_cast<size_t>(number)];
   const std::string name = fmt::format("{}_{}", kernel.name, id);
@@ -333,16 +343,19 @@ int64_t emit_gemm(Text* text, SegmentTypes* types, const plan::Plan& plan, int32
   std::vector<std::vector<std::string>> names;
   for (const plan::Segment& segment : gemm.segments) {
     names.emplace_back();
-    for (const auto& [first, count] : parts_of(segment)) names.back().push_back(types->name(text, gemm, segment, first, count));
+    for (const auto& [first, count] : parts_of(segment))
+      names.back().push_back(types->name(text, gemm, segment, first, count));
     if (gathers(segment)) gather_floats = std::max(gather_floats, kTileRows * slice_of(segment));
   }
-  const std::string cut = fmt::format("Cut<{}, {}, {}, {}>", gemm.n, gemm.free, depth_of(gemm), sum_floats / acc_floats);
+  const std::string cut =
+      fmt::format("Cut<{}, {}, {}, {}>", gemm.n, gemm.free, depth_of(gemm), sum_floats / acc_floats);
   text->open(fmt::format("static uint32_t {}_tiles(uint32_t count)", name));
   text->line(fmt::format("return count == 0 ? 0 : {}::of(count).tiles();", cut));
   text->close();
-  text->open(fmt::format("static void {}(const uint32_t* table, const float* weights, uint32_t level, uint32_t tile, "
-                         "float* scratch)",
-                         name));
+  text->open(fmt::format(
+      "static void {}(const uint32_t* table, const float* weights, uint32_t level, uint32_t tile, "
+      "float* scratch)",
+      name));
   emit_bucket(text, plan, number, uses_of(kernel));
   text->line(fmt::format("using C = {};", cut));
   text->line("const C cut = C::of(count);");
@@ -375,6 +388,8 @@ std::string emit_cpu_kernels(const plan::Plan& plan) {
   text.raw(kAbiText);
   text.raw(kCpuPreludeText);
   text.line("");
+  text.line(fmt::format("static_assert(kTileRows == {} && kSliceFloats == {}, \"as scratch is sized\");",
+                        kTileRows, kSliceFloats));
   text.line("namespace {");
   SegmentTypes types;
   int id = 0;
@@ -382,11 +397,12 @@ std::string emit_cpu_kernels(const plan::Plan& plan) {
     const auto number = static_cast<int32_t>(b);
     for (const plan::Kernel& kernel : plan.blocks[b].kernels) {
       text.line("");
-      text.line(fmt::format("// {} ({}), stage {}", plan.blocks[b].name, plan.blocks[b].source, kernel.stage));
+      text.line(
+          fmt::format("// {} ({}), stage {}", plan.blocks[b].name, plan.blocks[b].source, kernel.stage));
       const int64_t scratch = kernel.is_gemm ? emit_gemm(&text, &types, plan, number, kernel, id)
                                              : emit_steps(&text, plan, number, kernel, id);
-      rows.line(fmt::format("{{\"{0}\", {1}, {2}, {3}, {0}_{4}_tiles, {0}_{4}}},", kernel.name, number, kernel.stage,
-                            scratch, id));
+      rows.line(fmt::format("{{\"{0}\", {1}, {2}, {3}, {0}_{4}_tiles, {0}_{4}}},", kernel.name, number,
+                            kernel.stage, scratch, id));
       ++id;
     }
   }

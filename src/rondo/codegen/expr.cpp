@@ -42,7 +42,8 @@ std::string literal(double value) {
   return f < 0 || std::signbit(f) ? "(" + text + ")" : text;
 }
 
-std::string index_text(int64_t offset, const std::vector<int64_t>& strides, const std::vector<std::string>& at) {
+std::string index_text(int64_t offset, const std::vector<int64_t>& strides,
+                       const std::vector<std::string>& at) {
   std::string text;
   auto add = [&](const std::string& term) { text += (text.empty() ? "" : " + ") + term; };
   if (offset != 0) add(std::to_string(offset));
@@ -56,12 +57,14 @@ std::string index_text(int64_t offset, const std::vector<int64_t>& strides, cons
 namespace {
 
 [[noreturn]] void broken(const std::string& what) {
-  throw Error(ErrorKind::Internal, "code generation: " + what + "; this is a fault of Rondo's, please report it");
+  throw Error(ErrorKind::Internal,
+              "code generation: " + what + "; this is a fault of Rondo's, please report it");
 }
 
 int64_t plain_offset(const plan::Plan& plan, int32_t weight) {
   const plan::Weight& w = plan.weights.at(static_cast<size_t>(weight));
-  if (w.plain_offset < 0) broken(fmt::format("weight {} is read as given but has only packed copies", w.name));
+  if (w.plain_offset < 0)
+    broken(fmt::format("weight {} is read as given but has only packed copies", w.name));
   return w.plain_offset;
 }
 
@@ -101,37 +104,60 @@ std::string load_text(const plan::Plan& plan, const Load& load, const Place& pla
 
 std::string function_name(Pointwise code) {
   switch (code) {
-    case Pointwise::Max: return "max";
-    case Pointwise::Min: return "min";
-    case Pointwise::Pow: return "pow";
-    case Pointwise::Exp: return "exp";
-    case Pointwise::Log: return "log";
-    case Pointwise::Sqrt: return "sqrt";
-    case Pointwise::Abs: return "abs";
-    case Pointwise::Sigmoid: return "sigmoid";
-    case Pointwise::Tanh: return "tanh";
-    case Pointwise::Relu: return "relu";
-    case Pointwise::Gelu: return "gelu";
-    case Pointwise::Erf: return "erf";
-    case Pointwise::Sin: return "sin";
-    case Pointwise::Cos: return "cos";
-    case Pointwise::Floor: return "floor";
-    default: break;
+    case Pointwise::Max:
+      return "max";
+    case Pointwise::Min:
+      return "min";
+    case Pointwise::Pow:
+      return "pow";
+    case Pointwise::Exp:
+      return "exp";
+    case Pointwise::Log:
+      return "log";
+    case Pointwise::Sqrt:
+      return "sqrt";
+    case Pointwise::Abs:
+      return "abs";
+    case Pointwise::Sigmoid:
+      return "sigmoid";
+    case Pointwise::Tanh:
+      return "tanh";
+    case Pointwise::Relu:
+      return "relu";
+    case Pointwise::Gelu:
+      return "gelu";
+    case Pointwise::Erf:
+      return "erf";
+    case Pointwise::Sin:
+      return "sin";
+    case Pointwise::Cos:
+      return "cos";
+    case Pointwise::Floor:
+      return "floor";
+    default:
+      break;
   }
   broken(fmt::format("pointwise operation {} is not a function", static_cast<int>(code)));
 }
 
-std::string value_text(const plan::Plan& plan, const std::vector<Expr>& exprs, const Expr& e, const Place& place,
-                       const Dialect& dialect, int64_t acc_row) {
+std::string value_text(const plan::Plan& plan, const std::vector<Expr>& exprs, const Expr& e,
+                       const Place& place, const Dialect& dialect, int64_t acc_row) {
   const auto binary = [&](char op) { return fmt::format("e{} {} e{}", e.a, op, e.b); };
   switch (e.code) {
-    case Pointwise::Imm: return dialect.vectors ? fmt::format("splat({})", literal(e.imm)) : literal(e.imm);
-    case Pointwise::Load: return load_text(plan, e.load, place, dialect, acc_row);
-    case Pointwise::Add: return binary('+');
-    case Pointwise::Sub: return binary('-');
-    case Pointwise::Mul: return binary('*');
-    case Pointwise::Div: return binary('/');
-    case Pointwise::Neg: return fmt::format("-e{}", e.a);
+    case Pointwise::Imm:
+      return dialect.vectors ? fmt::format("splat({})", literal(e.imm)) : literal(e.imm);
+    case Pointwise::Load:
+      return load_text(plan, e.load, place, dialect, acc_row);
+    case Pointwise::Add:
+      return binary('+');
+    case Pointwise::Sub:
+      return binary('-');
+    case Pointwise::Mul:
+      return binary('*');
+    case Pointwise::Div:
+      return binary('/');
+    case Pointwise::Neg:
+      return fmt::format("-e{}", e.a);
     case Pointwise::Pow: {
       // Squares are common and need no pow; x * x is also what pow(x, 2) rounds to.
       const Expr& exponent = exprs[static_cast<size_t>(e.b)];
@@ -142,7 +168,8 @@ std::string value_text(const plan::Plan& plan, const std::vector<Expr>& exprs, c
     case Pointwise::Max:
     case Pointwise::Min:
       return fmt::format("{}{}(e{}, e{})", function_name(e.code), dialect.suffix, e.a, e.b);
-    default: return fmt::format("{}{}(e{})", function_name(e.code), dialect.suffix, e.a);
+    default:
+      return fmt::format("{}{}(e{})", function_name(e.code), dialect.suffix, e.a);
   }
 }
 
@@ -153,12 +180,21 @@ bool is_binary(Pointwise code) { return code >= Pointwise::Add && code <= Pointw
 std::string base_text(const plan::Plan& plan, const Load& load) {
   std::string text;
   switch (load.source) {
-    case Source::Operand: text = fmt::format("a{}", load.index); break;
-    case Source::Output: text = fmt::format("o{}", load.index); break;
-    case Source::Temp: text = fmt::format("t{}", load.index); break;
+    case Source::Operand:
+      text = fmt::format("a{}", load.index);
+      break;
+    case Source::Output:
+      text = fmt::format("o{}", load.index);
+      break;
+    case Source::Temp:
+      text = fmt::format("t{}", load.index);
+      break;
     case Source::Weight:
-    case Source::WeightRow: text = address("weights", std::to_string(plain_offset(plan, load.index))); break;
-    default: broken("a value that has no address is used as one");
+    case Source::WeightRow:
+      text = address("weights", std::to_string(plain_offset(plan, load.index)));
+      break;
+    default:
+      broken("a value that has no address is used as one");
   }
   if (load.column >= 0) text += fmt::format(" + (int64_t)n{} * {}", load.column, load.row_scale);
   return text;
@@ -205,8 +241,8 @@ int32_t pool_of(const plan::Plan& plan, int64_t size) {
 
 void emit_bucket(Text* text, const plan::Plan& plan, int32_t number, const Uses& uses) {
   const plan::Block& block = plan.blocks.at(static_cast<size_t>(number));
-  text->line(fmt::format("const uint32_t* const d = table + {} + ((uint64_t)level * {} + {}) * {};", table_header(plan),
-                         plan.blocks.size(), number, descriptor_words(plan)));
+  text->line(fmt::format("const uint32_t* const d = table + {} + ((uint64_t)level * {} + {}) * {};",
+                         table_header(plan), plan.blocks.size(), number, descriptor_words(plan)));
   text->line("const uint32_t count = d[0];");
   text->line("const uint32_t* const index = table + d[1];");
   std::set<int32_t> pools;
@@ -219,20 +255,24 @@ void emit_bucket(Text* text, const plan::Plan& plan, int32_t number, const Uses&
 }
 
 void emit_row(Text* text, const plan::Plan& plan, const plan::Block& block, const Uses& uses) {
-  const auto column = [](int32_t c) { return c == 0 ? std::string("i") : fmt::format("(uint64_t){} * count + i", c); };
+  const auto column = [](int32_t c) {
+    return c == 0 ? std::string("i") : fmt::format("(uint64_t){} * count + i", c);
+  };
   for (int32_t c : uses.operands) {
     const int64_t size = block.operands.at(static_cast<size_t>(c)).size;
-    text->line(fmt::format("const float* const a{} = p{} + (uint64_t)index[{}] * {};", c, pool_of(plan, size), column(c),
-                           size));
+    text->line(fmt::format("const float* const a{} = p{} + (uint64_t)index[{}] * {};", c, pool_of(plan, size),
+                           column(c), size));
   }
-  for (int32_t c : uses.ints) text->line(fmt::format("const int32_t n{} = (int32_t)index[{}];", c, column(c)));
+  for (int32_t c : uses.ints)
+    text->line(fmt::format("const int32_t n{} = (int32_t)index[{}];", c, column(c)));
   for (int32_t o : uses.outputs) {
     const plan::Output& out = block.outputs.at(static_cast<size_t>(o));
     const auto base = std::find(block.base_pools.begin(), block.base_pools.end(), out.pool);
-    if (base == block.base_pools.end()) broken(fmt::format("output {} of block {} has no pool base", o, block.name));
-    text->line(fmt::format("float* const o{} = p{} + ((uint64_t)d[{}] + (uint64_t)i * {} + {}) * {};", o, out.pool,
-                           2 + (base - block.base_pools.begin()), block.pool_rows.at(static_cast<size_t>(out.pool)),
-                           out.sub, out.size));
+    if (base == block.base_pools.end())
+      broken(fmt::format("output {} of block {} has no pool base", o, block.name));
+    text->line(fmt::format("float* const o{} = p{} + ((uint64_t)d[{}] + (uint64_t)i * {} + {}) * {};", o,
+                           out.pool, 2 + (base - block.base_pools.begin()),
+                           block.pool_rows.at(static_cast<size_t>(out.pool)), out.sub, out.size));
   }
   if (uses.result)
     text->line(fmt::format("float* const out = results + (uint64_t)i * {};",
@@ -256,15 +296,20 @@ int64_t cost_of(const std::vector<Expr>& exprs, const std::vector<int32_t>& root
   for (size_t i = 0; i < exprs.size(); ++i) {
     if (!need[i]) continue;
     const Pointwise code = exprs[i].code;
-    if (code == Pointwise::Sin || code == Pointwise::Cos || code == Pointwise::Pow) cost += 60;
-    else if (code >= Pointwise::Exp && code != Pointwise::Abs && code != Pointwise::Relu && code != Pointwise::Floor) cost += 12;
-    else cost += 1;
+    if (code == Pointwise::Sin || code == Pointwise::Cos || code == Pointwise::Pow)
+      cost += 60;
+    else if (code >= Pointwise::Exp && code != Pointwise::Abs && code != Pointwise::Relu &&
+             code != Pointwise::Floor)
+      cost += 12;
+    else
+      cost += 1;
   }
   return cost;
 }
 
-void emit_exprs(Text* text, const plan::Plan& plan, const std::vector<Expr>& exprs, const std::vector<int32_t>& roots,
-                const Place& place, const Dialect& dialect, int64_t acc_row) {
+void emit_exprs(Text* text, const plan::Plan& plan, const std::vector<Expr>& exprs,
+                const std::vector<int32_t>& roots, const Place& place, const Dialect& dialect,
+                int64_t acc_row) {
   const std::vector<bool> need = needed(exprs, roots);
   for (size_t i = 0; i < exprs.size(); ++i)
     if (need[i])
@@ -296,7 +341,8 @@ plan::Step simplified(const plan::Step& step) {
   for (size_t i = 0; i < s.exprs.size(); ++i)
     if (need[i] && s.exprs[i].code == Pointwise::Load && has_address(s.exprs[i].load.source))
       all.push_back(&s.exprs[i].load.strides);
-  for (auto* strides : all) strides->resize(s.dims.size() + (s.op == plan::Reduce::None || strides == all[0] ? 0 : 1), 0);
+  for (auto* strides : all)
+    strides->resize(s.dims.size() + (s.op == plan::Reduce::None || strides == all[0] ? 0 : 1), 0);
   const auto drop = [&](size_t axis) {
     s.dims.erase(s.dims.begin() + static_cast<std::ptrdiff_t>(axis));
     for (auto* strides : all) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(axis));

@@ -1,11 +1,15 @@
-// Writing the inside of kernels: buckets, row pointers, expressions, loads and stores. The one emitter of both dialects.
+// Writing the inside of kernels: buckets, row pointers, expressions, loads and stores. The one emitter of
+// both dialects.
 //
 // Rules that all generated kernels keep:
-// - Names. table, weights, level: arguments. d, count, index: the descriptor of the bucket, its records, its columns.
-//   i: a record. a<c>: row of tensor operand column c; n<c>: value of int column c; o<k>: row of output k; out: row in the
-//   results buffer; t<k>: temp k; acc: sums of a product at this element. e<k>: value of expression k.
+// - Names. table, weights, level: arguments. d, count, index: the descriptor of the bucket, its records, its
+// columns.
+//   i: a record. a<c>: row of tensor operand column c; n<c>: value of int column c; o<k>: row of output k;
+//   out: row in the results buffer; t<k>: temp k; acc: sums of a product at this element. e<k>: value of
+//   expression k.
 // - A value is one element (CUDA: float, a thread each) or eight that lie along one axis (CPU: v8).
-// - Rows that an earlier kernel of a chain may still be writing when this one starts are read by plain loads only;
+// - Rows that an earlier kernel of a chain may still be writing when this one starts are read by plain loads
+// only;
 //   what is read through the read-only path (weights) never changes.
 // In: parts of a verified plan. Out: text. An expression that the dialect cannot place is Error(Internal).
 #pragma once
@@ -23,8 +27,8 @@ class Text {
  public:
   explicit Text(int depth = 0) : depth_(depth) {}
   void line(std::string_view text);
-  void open(std::string_view text);               // "text {", and one level deeper
-  void close(std::string_view text = "");         // "}text"
+  void open(std::string_view text);        // "text {", and one level deeper
+  void close(std::string_view text = "");  // "}text"
   void raw(std::string_view text) { out_ += text; }
   const std::string& str() const { return out_; }
 
@@ -51,7 +55,8 @@ struct Place {
 // Exact text of a float; infinities and NaN too.
 std::string literal(double value);
 // "4 + x0 * 256 + x1"
-std::string index_text(int64_t offset, const std::vector<int64_t>& strides, const std::vector<std::string>& at);
+std::string index_text(int64_t offset, const std::vector<int64_t>& strides,
+                       const std::vector<std::string>& at);
 // Address of element 0 of what a load names: "a0", "weights + 512 + (int64_t)n2 * 256".
 std::string base_text(const plan::Plan& plan, const plan::Load& load);
 
@@ -70,9 +75,11 @@ void emit_bucket(Text* text, const plan::Plan& plan, int32_t block, const Uses& 
 // a<c>, n<c>, o<k>, out of record i.
 void emit_row(Text* text, const plan::Plan& plan, const plan::Block& block, const Uses& uses);
 
-// Expressions that `roots` need, in order, as e<k>. acc_row: floats between the sums of neighbouring f (vectors only).
+// Expressions that `roots` need, in order, as e<k>. acc_row: floats between the sums of neighbouring f
+// (vectors only).
 void emit_exprs(Text* text, const plan::Plan& plan, const std::vector<plan::Expr>& exprs,
-                const std::vector<int32_t>& roots, const Place& place, const Dialect& dialect, int64_t acc_row = 0);
+                const std::vector<int32_t>& roots, const Place& place, const Dialect& dialect,
+                int64_t acc_row = 0);
 void emit_store(Text* text, const plan::Store& store, const Place& place, const Dialect& dialect);
 std::string address_text(const plan::Store& store, const std::vector<std::string>& at);
 

@@ -1,11 +1,12 @@
 // The host side of a program as C++: walks one instance and appends records; no tensor is touched.
 //
-// How values stand in the text. A value is its components: int64_t, bool, Ref (a tensor), List, or const Word* (a node of
-// an algebraic type); a tuple has the components of its elements, so tuples cost nothing. In memory (list elements, fields
-// of nodes, arguments, results) components become words as rondo/types.h says. A function takes components and returns
-// them in a struct of its own; a recursive one looks at the stack pointer first. What is built while walking lies in the
-// recorder's arena; constructors without fields are shared constants.
-// A block becomes an inline function that checks its indices, takes the depth from its operands and appends a record.
+// How values stand in the text. A value is its components: int64_t, bool, Ref (a tensor), List, or const
+// Word* (a node of an algebraic type); a tuple has the components of its elements, so tuples cost nothing. In
+// memory (list elements, fields of nodes, arguments, results) components become words as rondo/types.h says.
+// A function takes components and returns them in a struct of its own; a recursive one looks at the stack
+// pointer first. What is built while walking lies in the recorder's arena; constructors without fields are
+// shared constants. A block becomes an inline function that checks its indices, takes the depth from its
+// operands and appends a record.
 #include <fmt/format.h>
 
 #include <cctype>
@@ -69,11 +70,16 @@ enum class Part { Int, Bool, Ref, List, Node };
 
 const char* cpp_type(Part part) {
   switch (part) {
-    case Part::Int: return "int64_t";
-    case Part::Bool: return "bool";
-    case Part::Ref: return "Ref";
-    case Part::List: return "List";
-    case Part::Node: return "const Word*";
+    case Part::Int:
+      return "int64_t";
+    case Part::Bool:
+      return "bool";
+    case Part::Ref:
+      return "Ref";
+    case Part::List:
+      return "List";
+    case Part::Node:
+      return "const Word*";
   }
   return "";
 }
@@ -82,11 +88,21 @@ int words_of(Part part) { return part == Part::List ? 2 : 1; }
 void append_parts(const TypeTable& types, TypeId id, std::vector<Part>* parts) {
   const Type& type = types[id];
   switch (type.kind) {
-    case TypeKind::Int: parts->push_back(Part::Int); break;
-    case TypeKind::Bool: parts->push_back(Part::Bool); break;
-    case TypeKind::Tensor: parts->push_back(Part::Ref); break;
-    case TypeKind::List: parts->push_back(Part::List); break;
-    case TypeKind::Adt: parts->push_back(Part::Node); break;
+    case TypeKind::Int:
+      parts->push_back(Part::Int);
+      break;
+    case TypeKind::Bool:
+      parts->push_back(Part::Bool);
+      break;
+    case TypeKind::Tensor:
+      parts->push_back(Part::Ref);
+      break;
+    case TypeKind::List:
+      parts->push_back(Part::List);
+      break;
+    case TypeKind::Adt:
+      parts->push_back(Part::Node);
+      break;
     case TypeKind::Tuple:
       for (const TypeId element : type.args) append_parts(types, element, parts);
       break;
@@ -101,11 +117,16 @@ std::vector<Part> parts_of(const TypeTable& types, TypeId id) {
 std::string load_part(Part part, const std::string& from, int64_t at) {
   const std::string word = at == 0 ? fmt::format("*({})", from) : fmt::format("({})[{}]", from, at);
   switch (part) {
-    case Part::Int: return "(int64_t)" + word;
-    case Part::Bool: return word + " != 0";
-    case Part::Ref: return "ref_of(" + word + ")";
-    case Part::List: return fmt::format("List{{(const Word*){}, ({})[{}]}}", word, from, at + 1);
-    case Part::Node: return "(const Word*)" + word;
+    case Part::Int:
+      return "(int64_t)" + word;
+    case Part::Bool:
+      return word + " != 0";
+    case Part::Ref:
+      return "ref_of(" + word + ")";
+    case Part::List:
+      return fmt::format("List{{(const Word*){}, ({})[{}]}}", word, from, at + 1);
+    case Part::Node:
+      return "(const Word*)" + word;
   }
   return "";
 }
@@ -125,7 +146,8 @@ class Module {
     write_empty_nodes();
     for (size_t b = 0; b < plan_.blocks.size(); ++b)
       if (plan_.blocks[b].result_pool < 0) write_block(static_cast<int32_t>(b));
-    for (size_t f = 0; f < host_.functions.size(); ++f) text_.line(declaration(static_cast<int32_t>(f), true) + ";");
+    for (size_t f = 0; f < host_.functions.size(); ++f)
+      text_.line(declaration(static_cast<int32_t>(f), true) + ";");
     for (size_t f = 0; f < host_.functions.size(); ++f) write_function(static_cast<int32_t>(f));
     write_run();
     return text_.str();
@@ -158,12 +180,16 @@ class Module {
     for (size_t k = 0; k < kinds.size(); ++k) {
       const std::string& v = values[k];
       switch (kinds[k]) {
-        case Part::Ref: text_.line(fmt::format("{}[{}] = word_of({});", to, at, v)); break;
+        case Part::Ref:
+          text_.line(fmt::format("{}[{}] = word_of({});", to, at, v));
+          break;
         case Part::List:
           text_.line(fmt::format("{}[{}] = (Word)({}).data;", to, at, v));
           text_.line(fmt::format("{}[{}] = ({}).length;", to, at + 1, v));
           break;
-        default: text_.line(fmt::format("{}[{}] = (Word){};", to, at, v)); break;
+        default:
+          text_.line(fmt::format("{}[{}] = (Word){};", to, at, v));
+          break;
       }
       at += words_of(kinds[k]);
     }
@@ -212,8 +238,8 @@ class Module {
       if (!operand.is_int) continue;
       // An int that is not an index becomes a float on the device, where it has 32 bits.
       if (operand.size > 0)
-        text_.line(fmt::format("if ((uint64_t)n{0} >= {1}u) r->fault(r, kRowRange, {2}, n{0}, {1});", c, operand.size,
-                               has_line ? line : "0"));
+        text_.line(fmt::format("if ((uint64_t)n{0} >= {1}u) r->fault(r, kRowRange, {2}, n{0}, {1});", c,
+                               operand.size, has_line ? line : "0"));
       else
         text_.line(fmt::format("if (n{0} != (int32_t)n{0}) r->fault(r, kIntRange, {1}, n{0}, 0);", c,
                                has_line ? line : "0"));
@@ -223,11 +249,13 @@ class Module {
     if (!block.fixed_level)
       for (int32_t c = 0; c < block.tensors; ++c)
         if (block.depth_operand.at(static_cast<size_t>(c)))
-          text_.line(fmt::format("level = a{0}.bucket >> {1} > level ? a{0}.bucket >> {1} : level;", c, plan_.block_bits));
+          text_.line(fmt::format("level = a{0}.bucket >> {1} > level ? a{0}.bucket >> {1} : level;", c,
+                                 plan_.block_bits));
     text_.line("uint32_t row, bucket;");
-    const auto words = 1 + 2 * static_cast<size_t>(block.tensors) + (block.operands.size() - static_cast<size_t>(block.tensors));
-    text_.line(fmt::format("uint32_t* const w = append(r, {}, {}, level + 1 - {}u, {}, {}, &row, &bucket);", block.phase,
-                           number, base, plan_.block_bits, words));
+    const auto words = 1 + 2 * static_cast<size_t>(block.tensors) +
+                       (block.operands.size() - static_cast<size_t>(block.tensors));
+    text_.line(fmt::format("uint32_t* const w = append(r, {}, {}, level + 1 - {}u, {}, {}, &row, &bucket);",
+                           block.phase, number, base, plan_.block_bits, words));
     size_t at = 1;
     for (size_t c = 0; c < block.operands.size(); ++c) {
       if (block.operands[c].is_int) {
@@ -254,7 +282,8 @@ class Module {
     text += fmt::format("R{} {}(Recorder* r", f, function_name(f));
     for (const Value param : fn.body.params) {
       const std::vector<Part> kinds = parts(fn.ops[static_cast<size_t>(param)].type);
-      for (size_t k = 0; k < kinds.size(); ++k) text += fmt::format(", {} v{}_{}", cpp_type(kinds[k]), param, k);
+      for (size_t k = 0; k < kinds.size(); ++k)
+        text += fmt::format(", {} v{}_{}", cpp_type(kinds[k]), param, k);
     }
     return text + ")";
   }
@@ -292,15 +321,19 @@ class Module {
 class FunctionWriter {
  public:
   FunctionWriter(Module* module, int32_t f)
-      : m_(*module), text_(module->text()), number_(f), fn_(m_.host().functions[static_cast<size_t>(f)]),
+      : m_(*module),
+        text_(module->text()),
+        number_(f),
+        fn_(m_.host().functions[static_cast<size_t>(f)]),
         values_(fn_.ops.size()) {}
 
   void write() {
     for (const Value param : fn_.body.params) name(param);
     if (m_.recursive(number_))
-      text_.line(fmt::format("if ((const char*)__builtin_frame_address(0) < r->stack_limit) "
-                             "r->fault(r, kTooDeep, {}, 0, 0);",
-                             fn_.loc.line));
+      text_.line(
+          fmt::format("if ((const char*)__builtin_frame_address(0) < r->stack_limit) "
+                      "r->fault(r, kTooDeep, {}, 0, 0);",
+                      fn_.loc.line));
     body(fn_.body);
     std::string list;
     for (const std::string& part : value(fn_.body.result)) list += (list.empty() ? "" : ", ") + part;
@@ -379,25 +412,60 @@ void FunctionWriter::write(Value v) {
   const auto binary = [&](const char* sign) { simple(fmt::format("{} {} {}", a(0), sign, a(1))); };
   const auto call = [&](const char* function) { simple(fmt::format("{}({}, {})", function, a(0), a(1))); };
   switch (o.code) {
-    case Opcode::Arg: break;
+    case Opcode::Arg:
+      break;
     // INT64_MIN has no literal of its own.
-    case Opcode::Int: values_[static_cast<size_t>(v)] = {fmt::format("(int64_t){}u", static_cast<uint64_t>(o.i))}; break;
-    case Opcode::Bool: values_[static_cast<size_t>(v)] = {o.i != 0 ? "true" : "false"}; break;
-    case Opcode::IAdd: call("add_ints"); break;
-    case Opcode::ISub: call("sub_ints"); break;
-    case Opcode::IMul: call("mul_ints"); break;
-    case Opcode::IDiv: simple(fmt::format("div_ints(r, {}, {}, {})", o.loc.line, a(0), a(1))); break;
-    case Opcode::IMod: simple(fmt::format("mod_ints(r, {}, {}, {})", o.loc.line, a(0), a(1))); break;
-    case Opcode::INeg: simple(fmt::format("sub_ints(0, {})", a(0))); break;
-    case Opcode::IMin: simple(fmt::format("{0} < {1} ? {0} : {1}", a(0), a(1))); break;
-    case Opcode::IMax: simple(fmt::format("{0} > {1} ? {0} : {1}", a(0), a(1))); break;
-    case Opcode::ILt: binary("<"); break;
-    case Opcode::ILe: binary("<="); break;
-    case Opcode::IEq: binary("=="); break;
-    case Opcode::INe: binary("!="); break;
-    case Opcode::And: binary("&&"); break;
-    case Opcode::Or: binary("||"); break;
-    case Opcode::Not: simple("!" + a(0)); break;
+    case Opcode::Int:
+      values_[static_cast<size_t>(v)] = {fmt::format("(int64_t){}u", static_cast<uint64_t>(o.i))};
+      break;
+    case Opcode::Bool:
+      values_[static_cast<size_t>(v)] = {o.i != 0 ? "true" : "false"};
+      break;
+    case Opcode::IAdd:
+      call("add_ints");
+      break;
+    case Opcode::ISub:
+      call("sub_ints");
+      break;
+    case Opcode::IMul:
+      call("mul_ints");
+      break;
+    case Opcode::IDiv:
+      simple(fmt::format("div_ints(r, {}, {}, {})", o.loc.line, a(0), a(1)));
+      break;
+    case Opcode::IMod:
+      simple(fmt::format("mod_ints(r, {}, {}, {})", o.loc.line, a(0), a(1)));
+      break;
+    case Opcode::INeg:
+      simple(fmt::format("sub_ints(0, {})", a(0)));
+      break;
+    case Opcode::IMin:
+      simple(fmt::format("{0} < {1} ? {0} : {1}", a(0), a(1)));
+      break;
+    case Opcode::IMax:
+      simple(fmt::format("{0} > {1} ? {0} : {1}", a(0), a(1)));
+      break;
+    case Opcode::ILt:
+      binary("<");
+      break;
+    case Opcode::ILe:
+      binary("<=");
+      break;
+    case Opcode::IEq:
+      binary("==");
+      break;
+    case Opcode::INe:
+      binary("!=");
+      break;
+    case Opcode::And:
+      binary("&&");
+      break;
+    case Opcode::Or:
+      binary("||");
+      break;
+    case Opcode::Not:
+      simple("!" + a(0));
+      break;
     case Opcode::Tuple:
     case Opcode::Concurrent: {
       Parts parts;
@@ -405,7 +473,9 @@ void FunctionWriter::write(Value v) {
       values_[static_cast<size_t>(v)] = parts;
       break;
     }
-    case Opcode::Phase: values_[static_cast<size_t>(v)] = value(o.args[0]); break;
+    case Opcode::Phase:
+      values_[static_cast<size_t>(v)] = value(o.args[0]);
+      break;
     case Opcode::TupleGet: {
       const Type& tuple = m_.host().types[op(o.args[0]).type];
       size_t first = 0;
@@ -447,36 +517,49 @@ void FunctionWriter::write(Value v) {
         break;
       }
       const int64_t words = m_.words(op(o.args[0]).type);
-      text_.line(fmt::format("Word* const w{} = words_for(r, {});", v, words * static_cast<int64_t>(o.args.size())));
+      text_.line(
+          fmt::format("Word* const w{} = words_for(r, {});", v, words * static_cast<int64_t>(o.args.size())));
       for (size_t k = 0; k < o.args.size(); ++k)
-        m_.store(op(o.args[k]).type, value(o.args[k]), fmt::format("w{}", v), words * static_cast<int64_t>(k));
+        m_.store(op(o.args[k]).type, value(o.args[k]), fmt::format("w{}", v),
+                 words * static_cast<int64_t>(k));
       define(v, {fmt::format("List{{w{}, {}}}", v, o.args.size())});
       break;
     }
     case Opcode::ListGet:
-      text_.line(fmt::format("if ((uint64_t){0} >= ({1}).length) r->fault(r, kListRange, {2}, {0}, (int64_t)({1}).length);",
-                             a(1), a(0), o.loc.line));
+      text_.line(fmt::format(
+          "if ((uint64_t){0} >= ({1}).length) r->fault(r, kListRange, {2}, {0}, (int64_t)({1}).length);",
+          a(1), a(0), o.loc.line));
       define(v, m_.load(o.type, fmt::format("({}).data + {} * {}", a(0), a(1), m_.words(o.type))));
       break;
-    case Opcode::Len: simple(fmt::format("(int64_t)({}).length", a(0))); break;
+    case Opcode::Len:
+      simple(fmt::format("(int64_t)({}).length", a(0)));
+      break;
     case Opcode::Cons: {
       const TypeId type = op(o.args[0]).type;
       const int64_t words = m_.words(type);
       text_.line(fmt::format("Word* const w{} = words_for(r, (({}).length + 1) * {});", v, a(1), words));
       m_.store(type, value(o.args[0]), fmt::format("w{}", v));
-      text_.line(fmt::format("if (({0}).length != 0) memcpy(w{1} + {2}, ({0}).data, ({0}).length * {2} * sizeof(Word));", a(1),
-                             v, words));
+      text_.line(fmt::format(
+          "if (({0}).length != 0) memcpy(w{1} + {2}, ({0}).data, ({0}).length * {2} * sizeof(Word));", a(1),
+          v, words));
       define(v, {fmt::format("List{{w{}, ({}).length + 1}}", v, a(1))});
       break;
     }
     case Opcode::Append:
       simple(fmt::format("append_lists(r, {}, {}, {})", a(0), a(1), m_.words(element(v))));
       break;
-    case Opcode::Reverse: simple(fmt::format("reverse_list(r, {}, {})", a(0), m_.words(element(v)))); break;
-    case Opcode::Range: simple(fmt::format("range_list(r, {}, {})", a(0), a(1))); break;
-    case Opcode::Zip: write_zip(v); break;
+    case Opcode::Reverse:
+      simple(fmt::format("reverse_list(r, {}, {})", a(0), m_.words(element(v))));
+      break;
+    case Opcode::Range:
+      simple(fmt::format("range_list(r, {}, {})", a(0), a(1)));
+      break;
+    case Opcode::Zip:
+      write_zip(v);
+      break;
     case Opcode::Call: {
-      text_.line(fmt::format("const R{} c{} = {}(r{});", o.i, v, m_.function_name(static_cast<int32_t>(o.i)), joined(o.args)));
+      text_.line(fmt::format("const R{} c{} = {}(r{});", o.i, v, m_.function_name(static_cast<int32_t>(o.i)),
+                             joined(o.args)));
       Parts parts;
       for (size_t k = 0; k < m_.parts(o.type).size(); ++k) parts.push_back(fmt::format("c{}.p{}", v, k));
       values_[static_cast<size_t>(v)] = parts;
@@ -484,10 +567,14 @@ void FunctionWriter::write(Value v) {
     }
     case Opcode::Match:
     case Opcode::MatchList:
-    case Opcode::If: write_match(v); break;
+    case Opcode::If:
+      write_match(v);
+      break;
     case Opcode::Map:
     case Opcode::Fold:
-    case Opcode::Scan: write_loop(v); break;
+    case Opcode::Scan:
+      write_loop(v);
+      break;
     case Opcode::Emit:
       // The handle is {bucket, row of the bucket}.
       text_.line(fmt::format("const Ref h{} = emit_{}(r{});", v, o.i, joined(o.args)));
@@ -504,9 +591,10 @@ void FunctionWriter::write(Value v) {
           fmt::format("Ref{{0, {}}}", m_.plan().constants.at(static_cast<size_t>(o.i)).row)};
       break;
     default:
-      throw Error(ErrorKind::Internal, fmt::format("host program: function {} still holds the tensor operation {} (%{}); "
-                                                   "only blocks compute tensors",
-                                                   fn_.name, ir::name(o.code), v));
+      throw Error(ErrorKind::Internal,
+                  fmt::format("host program: function {} still holds the tensor operation {} (%{}); "
+                              "only blocks compute tensors",
+                              fn_.name, ir::name(o.code), v));
   }
 }
 
@@ -530,7 +618,8 @@ void FunctionWriter::write_match(Value v) {
     text_.open("else");
     const TypeId type = element(o.args[0]);
     define(o.regions[1].params[0], m_.load(type, fmt::format("({}).data", on)));
-    define(o.regions[1].params[1], {fmt::format("List{{({0}).data + {1}, ({0}).length - 1}}", on, m_.words(type))});
+    define(o.regions[1].params[1],
+           {fmt::format("List{{({0}).data + {1}, ({0}).length - 1}}", on, m_.words(type))});
     branch(o.regions[1], v);
     text_.close();
     return;
@@ -559,7 +648,8 @@ void FunctionWriter::write_loop(Value v) {
   const Region& region = o.regions[0];
   const bool folds = o.code != Opcode::Map, builds = o.code != Opcode::Fold;
   const TypeId made = builds ? element(v) : o.type;
-  if (builds) text_.line(fmt::format("Word* const w{} = words_for(r, ({}).length * {});", v, list, m_.words(made)));
+  if (builds)
+    text_.line(fmt::format("Word* const w{} = words_for(r, ({}).length * {});", v, list, m_.words(made)));
   if (folds) {
     const std::vector<Part> kinds = m_.parts(op(region.params[0]).type);
     const Parts init = value(o.args[1]);
@@ -568,7 +658,8 @@ void FunctionWriter::write_loop(Value v) {
       text_.line(fmt::format("{} {} = {};", cpp_type(kinds[k]), acc[k], init[k]));
   }
   text_.open(fmt::format("for (uint64_t i{0} = 0; i{0} < ({1}).length; ++i{0})", v, list));
-  define(region.params[folds ? 1 : 0], m_.load(item, fmt::format("({}).data + i{} * {}", list, v, m_.words(item))));
+  define(region.params[folds ? 1 : 0],
+         m_.load(item, fmt::format("({}).data + i{} * {}", list, v, m_.words(item))));
   body(region);
   if (folds) {
     // All components of the next accumulator are read before one is overwritten: the result may swap them.
@@ -583,8 +674,10 @@ void FunctionWriter::write_loop(Value v) {
     m_.store(made, value(folds ? region.params[0] : region.result), fmt::format("x{}", v));
   }
   text_.close();
-  if (builds) define(v, {fmt::format("List{{w{}, ({}).length}}", v, list)});
-  else values_[static_cast<size_t>(v)] = value(region.params[0]);
+  if (builds)
+    define(v, {fmt::format("List{{w{}, ({}).length}}", v, list)});
+  else
+    values_[static_cast<size_t>(v)] = value(region.params[0]);
 }
 
 void FunctionWriter::write_zip(Value v) {
@@ -599,7 +692,8 @@ void FunctionWriter::write_zip(Value v) {
   for (const Value list : o.args) {
     const int64_t each = m_.words(element(list));
     for (int64_t w = 0; w < each; ++w)
-      text_.line(fmt::format("w{}[i * {} + {}] = ({}).data[i * {} + {}];", v, words, at++, one(list), each, w));
+      text_.line(
+          fmt::format("w{}[i * {} + {}] = ({}).data[i * {} + {}];", v, words, at++, one(list), each, w));
   }
   text_.close();
   define(v, {fmt::format("List{{w{0}, z{0}}}", v)});
@@ -607,6 +701,8 @@ void FunctionWriter::write_zip(Value v) {
 
 }  // namespace
 
-std::string emit_host_program(const plan::Plan& plan, const ir::Program& host) { return Module(plan, host).write(); }
+std::string emit_host_program(const plan::Plan& plan, const ir::Program& host) {
+  return Module(plan, host).write();
+}
 
 }  // namespace rondo::codegen

@@ -1,5 +1,5 @@
-// The fixed heads of generated texts, which lie in the source tree as ordinary files and are turned into string literals
-// when the build is configured (cmake/embed.cmake).
+// The fixed heads of generated texts, which lie in the source tree as ordinary files and are turned into
+// string literals when the build is configured (cmake/embed.cmake).
 #pragma once
 
 namespace rondo::codegen {

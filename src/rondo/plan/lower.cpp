@@ -362,7 +362,7 @@ class HostForm {
 
 }  // namespace
 
-Lowered lower(const ir::Program& specialised, const Facts& facts) {
+Lowered lower(const ir::Program& specialised, const Facts& facts, bool fused) {
   Lowered result;
   Plan& plan = result.plan;
   ir::Program& host = result.host;
@@ -376,6 +376,7 @@ Lowered lower(const ir::Program& specialised, const Facts& facts) {
   host.main = specialised.main;
 
   plan.name = program_name(specialised.file);
+  plan.fused = fused;
   plan.types = host.types;
   for (const Value p : main.body.params) plan.main_params.push_back(main.ops[static_cast<size_t>(p)].type);
   plan.main_result = main.result;

@@ -11,6 +11,7 @@ struct Lowered {
   Plan plan;
   ir::Program host;  // Emit's i indexes Plan::blocks; Constant's i indexes Plan::constants
 };
-Lowered lower(const ir::Program& specialised, const analysis::Facts& facts);
+// fused: see Plan::fused.
+Lowered lower(const ir::Program& specialised, const analysis::Facts& facts, bool fused = true);
 
 }  // namespace rondo::plan

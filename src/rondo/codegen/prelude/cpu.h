@@ -1,10 +1,10 @@
-// Head of every generated file of CPU kernels: vectors of eight floats, their mathematics, access to the minibatch's
-// table, how work is cut into tiles, and the product with gathered rows.
+// Head of every generated file of CPU kernels: vectors of eight floats, their mathematics, access to the
+// minibatch's table, how work is cut into tiles, and the product with gathered rows.
 //
-// Vectors are GCC's, so one text serves AVX2 (one register), SSE and NEON (two) and scalars. What an element becomes
-// depends on its own row only, never on its place in a tile: sums over k run in order of k in one accumulator, so a
-// batched result equals an unbatched one bit for bit.
-// exp, tanh, sigmoid, log and erf are branch-free and within 2 ulp (tests/compiler_codegen_math.cpp measures it); their
+// Vectors are GCC's, so one text serves AVX2 (one register), SSE and NEON (two) and scalars. What an element
+// becomes depends on its own row only, never on its place in a tile: sums over k run in order of k in one
+// accumulator, so a batched result equals an unbatched one bit for bit. exp, tanh, log and erf are
+// branch-free and within 2 ulp, sigmoid within 3 (tests/compiler_codegen_math.cpp measures it); their
 // polynomials are minimax fits in the range reduced as each function says.
 #pragma once
 #include <stdint.h>
@@ -16,7 +16,8 @@ typedef float v8 __attribute__((vector_size(32)));
 typedef int32_t i8 __attribute__((vector_size(32)));
 typedef float v8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
 
-// ---------------------------------------------------------------- loads and stores; LANES < 8 leaves the rest alone
+// ---------------------------------------------------------------- loads and stores
+// LANES < 8 leaves the other elements alone.
 RONDO_INLINE v8 splat(float x) { return v8{x, x, x, x, x, x, x, x}; }
 template <int LANES>
 RONDO_INLINE v8 load(const float* p) {
@@ -33,7 +34,8 @@ RONDO_INLINE v8 load(const float* p, int64_t stride) {
 }
 template <int LANES>
 RONDO_INLINE void store(float* p, v8 v) {
-  if (LANES == 8) *(v8_unaligned*)p = v;
+  if (LANES == 8)
+    *(v8_unaligned*)p = v;
   else
     for (int i = 0; i < LANES; ++i) p[i] = v[i];
 }
@@ -144,12 +146,13 @@ RONDO_INLINE v8 erf_v(v8 x) {
   return choose(a < splat(0.92f), small, choose(x != x, x, with_sign_of(large, x)));
 }
 RONDO_INLINE v8 gelu_v(v8 x) { return splat(0.5f) * x * (splat(1.0f) + erf_v(x * splat(0.707106781f))); }
-// The rest a lane at a time: the compiler has instructions for sqrt and floor; sin, cos and pow are the C library's.
-#define RONDO_BY_LANE(name, call)                            \
-  RONDO_INLINE v8 name(v8 x) {                               \
-    v8 y;                                                    \
-    for (int i = 0; i < 8; ++i) y[i] = call(x[i]);           \
-    return y;                                                \
+// The rest a lane at a time: the compiler has instructions for sqrt and floor; sin, cos and pow are the C
+// library's.
+#define RONDO_BY_LANE(name, call)                  \
+  RONDO_INLINE v8 name(v8 x) {                     \
+    v8 y;                                          \
+    for (int i = 0; i < 8; ++i) y[i] = call(x[i]); \
+    return y;                                      \
   }
 RONDO_BY_LANE(sqrt_v, __builtin_sqrtf)
 RONDO_BY_LANE(floor_v, __builtin_floorf)
@@ -184,8 +187,9 @@ RONDO_INLINE float* pool_at(const uint32_t* table, uint32_t number) {
 }
 
 // ---------------------------------------------------------------- tiles
-// A tile is worth claiming from about 5 us on (2^17 multiply-adds at the speed of one Zen 3 core), and a level is cut
-// into no more than about 32 so that what tiles share (rows, slices of weights) is not read too often.
+// A tile is worth claiming from about 5 us on (2^17 multiply-adds at the speed of one Zen 3 core), and a
+// level is cut into no more than about 32 so that what tiles share (rows, slices of weights) is not read too
+// often.
 constexpr uint64_t kSmallTile = 1 << 17, kLargeTile = 1 << 21, kTilesWanted = 32;
 RONDO_INLINE uint64_t tile_work(uint64_t all) {
   const uint64_t wanted = all / kTilesWanted;
@@ -202,18 +206,20 @@ RONDO_INLINE uint32_t step_tiles(uint32_t count, uint64_t cost) {
 }
 
 // ---------------------------------------------------------------- product with gathered rows
-// Rows are (record, f) pairs. A tile is up to kTileRows of them x some groups of 8 units. Its sums stand in scratch as
-// [group][row][acc][8]; k is cut so that a group's slice of the packed weights stays in the L1 cache while all rows of
-// the tile pass over it.
+// Rows are (record, f) pairs. A tile is up to kTileRows of them x some groups of 8 units. Its sums stand in
+// scratch as [group][row][acc][8]; k is cut so that a group's slice of the packed weights stays in the L1
+// cache while all rows of the tile pass over it.
 constexpr int kTileRows = 128;
 constexpr int kSliceFloats = 5120;  // 20 KiB of weights
 
 // How one product is cut: FC columns f x RT records make the rows of a tile.
-// DEPTH: multiply-adds of one output unit of one row, all accumulators. CELLS: (group, row) pairs whose sums fit scratch.
+// DEPTH: multiply-adds of one output unit of one row, all accumulators. CELLS: (group, row) pairs whose sums
+// fit scratch.
 template <int N, int FREE, int64_t DEPTH, uint32_t CELLS>
 struct Cut {
   static constexpr uint32_t groups = (N + 7) / 8;
-  static constexpr uint32_t f_each = FREE < kTileRows ? FREE : kTileRows, f_tiles = (FREE + f_each - 1) / f_each;
+  static constexpr uint32_t f_each = FREE < kTileRows ? FREE : kTileRows,
+                            f_tiles = (FREE + f_each - 1) / f_each;
   static constexpr uint32_t r_most = kTileRows / f_each;
   uint32_t r_tiles, r_each, g_each, g_tiles;
   RONDO_INLINE Cut of(uint32_t count) {
@@ -221,7 +227,8 @@ struct Cut {
     c.r_tiles = (count + r_most - 1) / r_most;
     c.r_each = (count + c.r_tiles - 1) / c.r_tiles;
     const uint64_t group_work = (uint64_t)c.r_each * f_each * DEPTH * 8;
-    const uint64_t room = CELLS / (c.r_each * f_each), worth = tile_work((uint64_t)count * FREE * DEPTH * N) / group_work;
+    const uint64_t room = CELLS / (c.r_each * f_each),
+                   worth = tile_work((uint64_t)count * FREE * DEPTH * N) / group_work;
     const uint64_t each = worth < room ? worth : room;
     c.g_each = each < 1 ? 1 : each > groups ? groups : (uint32_t)each;
     c.g_tiles = (groups + c.g_each - 1) / c.g_each;
@@ -232,17 +239,18 @@ struct Cut {
   uint32_t tiles() const { return r_tiles * f_tiles * g_tiles; }
 };
 
-// Rows whose elements lie STRIDE apart, copied so that k is contiguous; neighbouring rows are neighbouring columns of a
-// matrix as a rule, so k is the outer loop.
+// Rows whose elements lie STRIDE apart, copied so that k is contiguous; neighbouring rows are neighbouring
+// columns of a matrix as a rule, so k is the outer loop.
 template <int SLICE, int64_t STRIDE>
-static void gather_rows(const float* const* rows, int count, int64_t k0, int64_t kn, float* to, const float** picked) {
+static void gather_rows(const float* const* rows, int count, int64_t k0, int64_t kn, float* to,
+                        const float** picked) {
   for (int64_t k = 0; k < kn; ++k)
     for (int r = 0; r < count; ++r) to[r * SLICE + k] = rows[r][(k0 + k) * STRIDE];
   for (int r = 0; r < count; ++r) picked[r] = to + r * SLICE;
 }
 
-// a * b + c, rounded once where the machine can. Spelled out, because the compiler, left to itself, fuses in some of the
-// loops below and not in others, and a row has to give the same bits in all of them.
+// a * b + c, rounded once where the machine can. Spelled out, because the compiler, left to itself, fuses in
+// some of the loops below and not in others, and a row has to give the same bits in all of them.
 RONDO_INLINE v8 fused(v8 a, v8 b, v8 c) {
 #ifdef __FMA__
   return (v8)__builtin_ia32_vfmaddps256(a, b, c);
@@ -251,8 +259,8 @@ RONDO_INLINE v8 fused(v8 a, v8 b, v8 c) {
 #endif
 }
 
-// Keeps a value that several products share in a register; the compiler would rather load it for each of them, and loads
-// are what limits the loop then.
+// Keeps a value that several products share in a register; the compiler would rather load it for each of
+// them, and loads are what limits the loop then.
 RONDO_INLINE v8 in_register(v8 x) {
 #ifdef __AVX__
   asm("" : "+x"(x));
@@ -262,8 +270,8 @@ RONDO_INLINE v8 in_register(v8 x) {
 
 // R rows x G groups x U accumulators of 8 units, kb steps of k. Seg says which accumulator a use feeds.
 template <class Seg, int R, int G>
-RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, const float* weights, int64_t group_stride,
-                           float* sums, int64_t sums_group) {
+RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, const float* weights,
+                           int64_t group_stride, float* sums, int64_t sums_group) {
   constexpr int U = Seg::U, ROW = Seg::ACCS * 8;
   v8 acc[R][G][U];
 #pragma GCC unroll 16
@@ -281,7 +289,8 @@ RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, con
 #pragma GCC unroll 16
     for (int g = 0; g < G; ++g)
 #pragma GCC unroll 16
-      for (int u = 0; u < U; ++u) w[g][u] = R == 1 ? load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8)
+      for (int u = 0; u < U; ++u)
+        w[g][u] = R == 1 ? load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8)
                          : in_register(load<8>(weights + g * group_stride + k * Seg::STRIDE + u * 8));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
@@ -302,9 +311,9 @@ RONDO_INLINE void multiply(const float* const* rows, int64_t k0, int64_t kb, con
 
 // All rows of a tile over one slice of k of G groups; R rows at a time, then what is left one by one.
 template <class Seg, int R, int G>
-static __attribute__((noinline)) void multiply_rows(const float* const* rows, int count, int64_t k0, int64_t kb,
-                                                    const float* weights, int64_t group_stride, float* sums,
-                                                    int64_t sums_group) {
+static __attribute__((noinline)) void multiply_rows(const float* const* rows, int count, int64_t k0,
+                                                    int64_t kb, const float* weights, int64_t group_stride,
+                                                    float* sums, int64_t sums_group) {
   constexpr int ROW = Seg::ACCS * 8;
   int r = 0;
   for (; r + R <= count; r += R)
@@ -312,21 +321,23 @@ static __attribute__((noinline)) void multiply_rows(const float* const* rows, in
   if (R > 3)
     for (; r + 2 <= count; r += 2)
       multiply<Seg, 2, G>(rows + r, k0, kb, weights, group_stride, sums + r * ROW, sums_group);
-  for (; r < count; ++r) multiply<Seg, 1, G>(rows + r, k0, kb, weights, group_stride, sums + r * ROW, sums_group);
+  for (; r < count; ++r)
+    multiply<Seg, 1, G>(rows + r, k0, kb, weights, group_stride, sums + r * ROW, sums_group);
 }
 
 // Sixteen registers: R x G x U sums, the weights of one k and one element of A.
 template <class Seg>
-RONDO_INLINE void multiply_groups(const float* const* rows, int count, int64_t k0, int64_t kb, const float* weights,
-                                  int64_t group_stride, int groups, float* sums, int64_t sums_group) {
+RONDO_INLINE void multiply_groups(const float* const* rows, int count, int64_t k0, int64_t kb,
+                                  const float* weights, int64_t group_stride, int groups, float* sums,
+                                  int64_t sums_group) {
   constexpr int U = Seg::U;
   constexpr int G = U == 1 ? 2 : 1;
   constexpr int R = U <= 2 ? 6 : U == 3 ? 4 : U == 4 ? 3 : U <= 6 ? 2 : 1;
   int g = 0;
   for (; g + G <= groups; g += G)
-    multiply_rows<Seg, R, G>(rows, count, k0, kb, weights + g * group_stride, group_stride, sums + g * sums_group,
-                             sums_group);
+    multiply_rows<Seg, R, G>(rows, count, k0, kb, weights + g * group_stride, group_stride,
+                             sums + g * sums_group, sums_group);
   if (G > 1 && g < groups)
-    multiply_rows<Seg, R, 1>(rows, count, k0, kb, weights + g * group_stride, group_stride, sums + g * sums_group,
-                             sums_group);
+    multiply_rows<Seg, R, 1>(rows, count, k0, kb, weights + g * group_stride, group_stride,
+                             sums + g * sums_group, sums_group);
 }
