@@ -22,7 +22,7 @@ struct Arguments {
   std::vector<int64_t> batches = {1, 8, 64};
   int rounds = 20, warm_up = 3;
   std::string json;
-  bool one_by_one = true, ablate = false;
+  bool one_by_one = true, ablate = false, profile = false;
 };
 
 // A model on a device with a way to launch, and its instances: all together, and each by itself.
@@ -89,6 +89,7 @@ std::vector<Loaded> load_all(const Arguments& a) {
   for (const std::string& device : a.devices) {
     ModelOptions options = a.model.options();
     options.device = device;
+    options.profile = a.profile;
     options.replay = "stream";
     auto model = std::make_unique<Model>(a.model.load(options));
     const std::string description = model->report().device;
@@ -225,6 +226,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--rounds", a->rounds, "Timed rounds")->capture_default_str();
   verb->add_option("--warm-up", a->warm_up, "Rounds before them")->capture_default_str();
   verb->add_flag("--one-by-one,!--no-one-by-one", a->one_by_one, "Compare with batches of one (default: yes)");
+  verb->add_flag("--profile", a->profile, "Parts on a GPU timed by its events; costs some microseconds a call");
   verb->add_flag("--ablate", a->ablate, "Also without fusion, and on a GPU without programmatic dependent launches");
   verb->add_option("--json", a->json, "Also write the figures to this file");
   verb->callback([a] { bench(*a); });
