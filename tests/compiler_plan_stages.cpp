@@ -214,6 +214,13 @@ TEST(Stages, MoreSumsThanAKernelHoldsAreSplit) {
   EXPECT_LT(difference(b, 10), 1e-12);
 }
 
+TEST(Stages, OutputThatIsMadeOfAnotherOutputSharesItsKernel) {
+  const Built b = build("weight w: f32[8,8]; fn main(x: f32[8]) -> (f32[8], f32[8]) { let h = tanh(w @ x); (h, h * h) }");
+  EXPECT_EQ(b.block().kernels.size(), 1u) << print(b.plan);
+  EXPECT_EQ(b.block().outputs.size(), 2u);
+  EXPECT_LT(difference(b, 13), 1e-12);
+}
+
 TEST(Stages, ReshapeOfATransposeIsCopiedFirst) {
   const Built b = build("fn main(x: f32[4,6]) -> f32[3,8] { reshape(transpose(x), 3, 8) }");
   EXPECT_LT(difference(b, 11), 1e-12);

@@ -255,7 +255,7 @@ CudaSource emit_cuda_kernels(const plan::Plan& plan) {
   for (const plan::Launch& launch : plan.launches) {
     uint32_t shared = 0;
     text.line("");
-    text.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)", kThreads));
+    text.line(fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 2)", kThreads));
     text.open(fmt::format("{}(const uint32_t* __restrict__ table, const float* __restrict__ weights, uint32_t level)", launch.name));
     text.line("extern __shared__ float4 shared_memory[];");
     text.line("float* const shared = reinterpret_cast<float*>(shared_memory);");

@@ -10,7 +10,7 @@ constexpr uint32_t gemm_shared_bytes(int32_t accs, int32_t max_uses, int32_t seg
   struct Shape {
     int32_t rows, units, k_groups, k_chunk, stages;
   };
-  const int32_t thin = accs >= 3 ? 1 : 2, thick = accs >= 6 ? 1 : accs >= 3 ? 2 : 4;
+  const int32_t thin = accs >= 3 ? 1 : 2, thick = accs >= 3 ? 1 : accs == 2 ? 2 : 4;
   const Shape shapes[] = {{8, 8 * thin, 8, 64, 4}, {16, 8 * thin, 8, 64, 4}, {32, 8 * thick, 8, 64, 3}};
   int32_t floats = 0;
   for (const Shape& s : shapes) {
@@ -20,6 +20,6 @@ constexpr uint32_t gemm_shared_bytes(int32_t accs, int32_t max_uses, int32_t seg
   }
   return static_cast<uint32_t>(floats) * 4;
 }
-static_assert(gemm_shared_bytes(8, 8, 32) <= 227 * 1024, "a full Gemm kernel fits a Hopper SM");
+static_assert(gemm_shared_bytes(8, 8, 32) <= 113 * 1024, "two blocks of a full Gemm kernel fit a Hopper SM");
 
 }  // namespace rondo::codegen

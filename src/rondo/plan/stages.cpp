@@ -63,21 +63,22 @@ class Builder : public Expressions {
     task.gemm = reaches_product(v);
     current_ = v;
     accs_ = nullptr;
-    ExprList scratch;
     if (task.gemm) {
-      choose_axes(v);
       AccTable accs;
       accs_ = &accs;
-      gemm_expr(v, scratch);
-      for (const AccKey& key : accs.keys)
-        for (const Product& p : key) tasks_.at(v).products.insert(p.value), segments_of(p);
-      accs_ = nullptr;
-      if (accs.keys.empty() && tasks_.at(v).gemm) {  // every product is loaded from an earlier stage
-        tasks_.at(v).gemm = false;
-        tasks_.at(v).loads.clear();
-        row_steps(v);
+      choose_axes(v);
+      if (task.gemm) {
+        ExprList scratch;
+        gemm_expr(v, scratch);
+        for (const AccKey& key : accs.keys)
+          for (const Product& p : key) task.products.insert(p.value), segments_of(p);
+        task.gemm = !accs.keys.empty();  // else every product is loaded from an earlier stage
       }
-    } else {
+      accs_ = nullptr;
+    }
+    if (!task.gemm) {
+      task.loads.clear();
+      task.products.clear();
       row_steps(v);
     }
   }
@@ -90,6 +91,7 @@ class Builder : public Expressions {
     if (rank == 1) tries = {{0, -1}, {-1, 0}};
     if (rank == 2) tries = {{0, 1}, {1, 0}};
     Task& task = tasks_.at(v);
+    bool any = false;
     for (const auto& [n, f] : tries) {
       task.n_axis = n;
       task.f_axis = f;
@@ -112,14 +114,16 @@ class Builder : public Expressions {
       };
       probe(v, gemm_map(v));
       if (fits) return;
+      any = any || !first;
     }
-    // No product fits as it stands (more than two dimensions, or reshaped): the products become tasks, this a row task.
+    // A product that does not fit as it stands (more than two dimensions, or reshaped) becomes a task, this a row task; so
+    // does one whose products are all loaded from an earlier stage.
     task.gemm = false;
     task.n_axis = task.f_axis = -1;
+    if (!any) return;
     std::set<Value> seen;
     force_products(v, &seen);
     reaches_.clear();
-    row_steps(v);
   }
 
   void compute_stages() {

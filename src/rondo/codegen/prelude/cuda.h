@@ -19,6 +19,10 @@ typedef unsigned long long uint64_t;
 typedef int int32_t;
 typedef long long int64_t;
 
+// What NVRTC lacks of the names that both dialects' literals use.
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fffffff)
+
 // ---------------------------------------------------------------- chains of dependent launches
 // A kernel lets the next one start at once (start_next, first thing) and waits for the previous one before it touches rows
 // (wait_previous). The next kernel's wait covers only THIS kernel, so this one must not end before its predecessor has:
@@ -143,28 +147,33 @@ struct TileShape {
 };
 template <int W> struct alignas(W * 4) Vector { float v[W]; };
 
-// Three shapes; all keep a warp's lanes on 8 units x 4 row groups and split k over the 8 (or 4) warps of a block.
+// Three shapes; all keep a warp's lanes on 8 units x 4 row groups and split k over the 8 warps of a block. Registers and
+// shared memory of each let two blocks live on an SM, so that one computes while the other waits for its first rows.
 template <class Op> struct Shapes {
-  static constexpr int A = Op::ACCS;
-  using Narrow = TileShape<2, 4, 8, 8, (A >= 3 ? 1 : 2), 64, 4, 4>;
-  using Middle = TileShape<4, 4, 8, 8, (A >= 3 ? 1 : 2), 64, 4, 4>;
-  using Wide = TileShape<8, 4, 8, 8, (A >= 6 ? 1 : A >= 3 ? 2 : 4), 64, 3, 4>;
+  static constexpr int A = Op::ACCS, UT = A >= 3 ? 1 : 2;
+  using Narrow = TileShape<2, 4, 8, 8, UT, 64, 4, 4>;
+  using Middle = TileShape<4, 4, 8, 8, UT, 64, 4, 4>;
+  using Wide = TileShape<8, 4, 8, 8, (A >= 3 ? 1 : A == 2 ? 2 : 4), 64, 3, (A > 5 ? 2 : 4)>;
 };
-// Time of one tile relative to a narrow one, measured on an H200 (docs/decisions.md).
-constexpr float kMiddleCost = 1.3f, kWideCost = 2.45f;
+// Microseconds of a round of tiles when at most half of the grid has one, and when more has: measured on an H200
+// (docs/decisions.md); only their ratios matter.
+struct RoundCost { float few, many; };
+constexpr RoundCost kNarrowCost = {5.6f, 8.8f}, kMiddleCost = {7.2f, 9.8f}, kWideCost = {10.5f, 14.2f};
 
 template <class Shape>
 __device__ constexpr uint32_t shape_tiles(uint32_t rows, int n) {
   return ((rows + Shape::BM - 1) / Shape::BM) * ((n + Shape::BU - 1) / Shape::BU);
 }
+__device__ inline float time_of(uint32_t tiles, RoundCost cost) {
+  return 2 * tiles <= gridDim.x ? cost.few : cost.many * static_cast<float>((tiles + gridDim.x - 1) / gridDim.x);
+}
 // The shape that takes least time when its tiles go round the blocks of the grid.
 template <class Op>
 __device__ int choose_shape(uint32_t count) {
   const uint32_t rows = count * Op::FREE;
-  const auto rounds = [](uint32_t tiles) { return static_cast<float>((tiles + gridDim.x - 1) / gridDim.x); };
-  const float narrow = rounds(shape_tiles<typename Shapes<Op>::Narrow>(rows, Op::N));
-  const float middle = kMiddleCost * rounds(shape_tiles<typename Shapes<Op>::Middle>(rows, Op::N));
-  const float wide = kWideCost * rounds(shape_tiles<typename Shapes<Op>::Wide>(rows, Op::N));
+  const float narrow = time_of(shape_tiles<typename Shapes<Op>::Narrow>(rows, Op::N), kNarrowCost);
+  const float middle = time_of(shape_tiles<typename Shapes<Op>::Middle>(rows, Op::N), kMiddleCost);
+  const float wide = time_of(shape_tiles<typename Shapes<Op>::Wide>(rows, Op::N), kWideCost);
   return wide <= middle && wide <= narrow ? 2 : middle < narrow ? 1 : 0;
 }
 template <class Op>
