@@ -26,9 +26,11 @@ test-asan: setup
 	@cmake --build --preset asan
 	@ctest --preset asan
 
+# Only the rooms that have threads.
+tsan_tests = base_test driver_test kernel_test device_test batch_test model_test
 test-tsan: setup
 	@cmake --preset tsan --log-level=WARNING
-	@cmake --build --preset tsan
+	@cmake --build --preset tsan --target $(tsan_tests)
 	@ctest --preset tsan
 
 clean:
