@@ -13,7 +13,7 @@ function(rondo_room name)
   set_property(GLOBAL APPEND PROPERTY RONDO_ROOMS rondo_${name})
   target_include_directories(rondo_${name} ${scope}
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
-  target_link_libraries(rondo_${name} ${scope} $<BUILD_INTERFACE:fmt::fmt-header-only> Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(rondo_${name} ${scope} ${RONDO_FMT} Threads::Threads ${CMAKE_DL_LIBS})
   foreach(dep ${ARGN})
     target_link_libraries(rondo_${name} ${scope} rondo_${dep})
   endforeach()
