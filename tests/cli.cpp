@@ -1,6 +1,8 @@
 // The program `rondo` from outside: exit codes, what stands on stdout and stderr, files.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "program.h"
 
 using rondo::testing::run_program;
@@ -112,6 +114,43 @@ TEST(Cli, AFullDiskUnderStandardOutputIsSaid) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
   const std::string command = std::string("'" RONDO_PROGRAM "' check '") + kTree + "' >/dev/full 2>/dev/null";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
+}
+
+// A model small enough to compile in a moment, with weights and two instances.
+struct Small {
+  std::string program = file("small.rondo", "weight w: f32[3]; fn main(i: int) -> f32[3] { tanh(w * float(i)) }\n");
+  std::string instances = file("small.jsonl", "1\n2\n");
+  std::string weights = rondo::testing::scratch() / "small.safetensors";
+  Small() { EXPECT_EQ(run_program({"weights", "random", "-p", program, "--seed", "3", "-o", weights}).status, 0); }
+  std::vector<std::string> run(const std::string& output) const {
+    return {"run", program, "--weights", weights, "--instances", instances, "--device", "cpu", "--report", "none", "--output", output};
+  }
+};
+
+TEST(Cli, ColdAndWarmCacheGiveTheSameBytes) {
+  const Small small;
+  const std::string cache = "env RONDO_CACHE_DIR=" + (rondo::testing::scratch() / "fresh").string();
+  const auto cold = run_program(small.run("-"), cache), warm = run_program(small.run("-"), cache);
+  EXPECT_EQ(cold.status, 0) << cold.error;
+  EXPECT_EQ(cold.output, warm.output);
+  EXPECT_EQ(std::count(cold.output.begin(), cold.output.end(), '\n'), 2) << cold.output;
+}
+
+TEST(Cli, ResultsDoNotReplaceWhatTheyAreMadeFrom) {
+  const Small small;
+  const std::string before = rondo::testing::read_file(small.weights);
+  const auto finished = run_program(small.run(small.weights));
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_EQ(finished.error, "rondo: --output " + small.weights + " is the input " + small.weights + ": expected another file\n");
+  EXPECT_EQ(rondo::testing::read_file(small.weights), before);
+  EXPECT_EQ(run_program(small.run("")).status, 2);
+}
+
+TEST(Cli, StandardOutputLeadingToAFileStaysWhatItIs) {
+  const auto finished = run_program({"dump", "--stage", "plan", kTree, "-D", "H=8"});  // stdout is a file here
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_NE(finished.output.find("plan treelstm: "), std::string::npos);
+  if (std::filesystem::exists("/dev/stdout")) EXPECT_TRUE(std::filesystem::is_symlink("/dev/stdout"));
 }
 
 }  // namespace

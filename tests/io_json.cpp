@@ -128,6 +128,13 @@ TEST(Json, LinesAreReadPieceByPiece) {
             "usage: cannot read /no/such.jsonl: No such file or directory");
 }
 
+TEST(JsonLines, ANulByteIsNotTheEndOfALine) {
+  Batch batch(test::tree_signature());
+  const std::string line("{\"Leaf\": 3}\0 garbage", 21);
+  EXPECT_EQ(error_of([&] { io::add_json_instance(line, "in:1", &batch); }), "usage: in:1:12: not JSON: a NUL byte");
+  EXPECT_EQ(batch.size(), 0u);
+}
+
 TEST(Outputs, ViewsAnswerOnlyWhatTheyAre) {
   const auto tree = test::tree_signature();
   Batch batch(tree);

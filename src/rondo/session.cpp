@@ -59,6 +59,8 @@ class Stages {
   std::vector<StageReport> reports_;
 };
 
+constexpr unsigned kMostThreads = 1024;  // as RONDO_THREADS
+
 batch::Replay replay_of(const std::string& name) {
   if (name == "auto") return batch::Replay::Auto;
   if (name == "graph") return batch::Replay::Graph;
@@ -67,6 +69,8 @@ batch::Replay replay_of(const std::string& name) {
 }
 
 std::shared_ptr<device::Device> open_device(const ModelOptions& options) {
+  if (options.threads > kMostThreads)
+    throw Error(ErrorKind::Usage, fmt::format("{} threads: expected 0 (all that the machine has) to {}", options.threads, kMostThreads));
   std::shared_ptr<device::Device> device = device::Device::open(options.device);
   if (device->kind() == device::Kind::Cpu && options.threads > 0) device = device::open_cpu(options.threads);
   return device;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -144,10 +145,20 @@ std::string report_json(const Totals& t, const Report& report) {
   return all.dump(2) + "\n";
 }
 
+// Results may not replace what they are made from.
+void check_output(const Arguments& a) {
+  for (const std::string* input : {&a.model.program, &a.model.weights, &a.model.instances, &a.model.trees, &a.model.vocabulary}) {
+    std::error_code ignored;
+    if (!input->empty() && std::filesystem::equivalent(a.output, *input, ignored))
+      throw Error(ErrorKind::Usage, fmt::format("--output {} is the input {}: expected another file", a.output, *input));
+  }
+}
+
 void run(const Arguments& a) {
   if (a.report != "text" && a.report != "json" && a.report != "none") {
     throw Error(ErrorKind::Usage, fmt::format("--report {}: expected text, json or none", a.report));
   }
+  check_output(a);
   if (a.batch < 1) throw Error(ErrorKind::Usage, fmt::format("--batch {}: expected 1 or more", a.batch));
   trace::Attached traced;
   if (!a.trace.empty()) traced = trace::attach(std::make_shared<trace::ChromeSink>(a.trace));
@@ -199,7 +210,8 @@ void add_run(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("run", "Run a program over instances, batched");
   auto a = std::make_shared<Arguments>();
   a->model.add_to(*verb, true);
-  verb->add_option("-o,--output", a->output, "Results: .jsonl (a line an instance), .safetensors, or - for lines on standard output");
+  verb->add_option("-o,--output", a->output, "Results: .jsonl (a line an instance), .safetensors, or - for lines on standard output")
+      ->check([](const std::string& path) { return path.empty() ? "expected a file name" : ""; });
   verb->add_option("--batch", a->batch, "Instances that run together")->capture_default_str();
   verb->add_option("--report", a->report, "What it cost: text, json or none")->capture_default_str();
   verb->add_option("--trace", a->trace, "A timeline for ui.perfetto.dev");

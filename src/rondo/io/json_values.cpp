@@ -245,6 +245,9 @@ std::unique_ptr<InstanceSource> open_json_lines(const std::string& path) { retur
 
 void add_json_instance(std::string_view line, const std::string& where, Batch* batch) {
   json doc;
+  // The parser takes a NUL for the end of its input.
+  if (const size_t nul = line.find('\0'); nul != std::string_view::npos)
+    throw Error(ErrorKind::Usage, fmt::format("{}:{}: not JSON: a NUL byte", where, nul + 1));
   try {
     doc = json::parse(line.begin(), line.end());
   } catch (const json::parse_error& e) {
