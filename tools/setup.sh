@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev)
+packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev)
 runtime_wheel=nvidia-cuda-runtime-cu12==12.8.90
 nvrtc_wheel=nvidia-cuda-nvrtc-cu12==12.8.93
 
