@@ -150,7 +150,9 @@ TEST(Cli, StandardOutputLeadingToAFileStaysWhatItIs) {
   const auto finished = run_program({"dump", "--stage", "plan", kTree, "-D", "H=8"});  // stdout is a file here
   EXPECT_EQ(finished.status, 0);
   EXPECT_NE(finished.output.find("plan treelstm: "), std::string::npos);
-  if (std::filesystem::exists("/dev/stdout")) EXPECT_TRUE(std::filesystem::is_symlink("/dev/stdout"));
+  if (std::filesystem::exists("/dev/stdout")) {
+    EXPECT_TRUE(std::filesystem::is_symlink("/dev/stdout"));
+  }
 }
 
 }  // namespace
