@@ -73,7 +73,8 @@ std::atomic<const Nvrtc*> replaced{nullptr};
 const Nvrtc& nvrtc() {
   if (const Nvrtc* table = replaced.load(std::memory_order_acquire)) return *table;
   static std::mutex mutex;
-  static std::map<std::string, const Nvrtc*> found;  // never destroyed: callers hold on to a table
+  // Never destroyed, map and tables: callers hold on to a table.
+  static std::map<std::string, const Nvrtc*>& found = *new std::map<std::string, const Nvrtc*>;
   const std::string own = options().libnvrtc;
   const std::lock_guard lock(mutex);
   const Nvrtc*& table = found[own];
