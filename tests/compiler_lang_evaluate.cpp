@@ -179,6 +179,9 @@ TEST(Evaluate, FaultsNameTheLine) {
 }
 
 TEST(Evaluate, EndlessRecursionIsAnError) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer loses track of an exception that unwinds 256 MB of stack (its issue 189)";
+#endif
   try {
     run("fn f(n: int) -> int { f(n + 1) } fn main(n: int) -> int { f(n) }", {V::integer(0)});
     FAIL();

@@ -15,11 +15,7 @@
 
 namespace rondo::ir {
 
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr size_t kEvaluateStackBytes = size_t{60} << 20;  // AddressSanitizer loses track of exceptions on larger ones
-#else
 inline constexpr size_t kEvaluateStackBytes = size_t{256} << 20;
-#endif
 
 struct WeightData {
   std::string name;
