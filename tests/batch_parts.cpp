@@ -118,7 +118,7 @@ TEST(PackWeights, SegmentsArePackedByUnitsAndPaddedWithZeros) {
   weights.set("a", {10, 3}, a);
   weights.set("b", {3, 10}, b);
   weights.set("c", {1}, std::span(a.data(), 1));
-  const batch::PackedWeights packed = batch::pack_weights(plan, weights);
+  const batch::PackedWeights packed = batch::pack_weights(plan, weights, batch::Packing::Rows);
   EXPECT_EQ(packed.ignored, std::vector<std::string>{"c"});
   EXPECT_EQ(packed.arena[29], 129);
   for (size_t n = 0; n < 16; ++n)
@@ -127,6 +127,42 @@ TEST(PackWeights, SegmentsArePackedByUnitsAndPaddedWithZeros) {
       EXPECT_EQ(at[0], n < 10 ? static_cast<float>(n * 3 + k) : 0);
       EXPECT_EQ(at[8], n < 10 ? 100 + static_cast<float>(k * 10 + n) : 0);
     }
+}
+
+// What codegen/prelude/cuda.h reads: [n / 8][k / 16][k % 4][piece of uses][k / 4 % 4][n % 8][use of the piece].
+TEST(PackWeights, LanesOfAWarpFindTheirWeightsSideBySide) {
+  constexpr size_t kN = 10, kK = 37, kUses = 7;
+  plan::Plan plan;
+  plan::Kernel kernel;
+  kernel.is_gemm = true;
+  kernel.gemm.n = kN;
+  kernel.gemm.accs = kUses;
+  plan::Segment segment;
+  segment.k = kK;
+  Weights weights;
+  for (size_t u = 0; u < kUses; ++u) {
+    const std::string name(1, static_cast<char>('a' + u));
+    plan.weights.push_back({name, {kN, kK}, kN * kK, -1});
+    std::vector<float> w(kN * kK);
+    for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(1000 * u + i + 1);
+    weights.set(name, {kN, kK}, w);
+    const auto use = static_cast<int32_t>(u);
+    segment.uses.push_back({use, use, 0, kK, 1});
+  }
+  plan.weight_floats = plan::packed_floats(kernel.gemm, segment);
+  EXPECT_EQ(plan.weight_floats, 16 * 48 * 7);
+  kernel.gemm.segments = {segment};
+  plan.blocks.resize(1);
+  plan.blocks[0].kernels = {kernel};
+  const batch::PackedWeights packed = batch::pack_weights(plan, weights, batch::Packing::Lanes);
+  const size_t first[] = {0, 0, 0, 0, 4, 4, 6}, width[] = {4, 4, 4, 4, 2, 2, 1};  // 7 uses: pieces of 4, 2 and 1
+  for (size_t n = 0; n < 16; ++n)
+    for (size_t k = 0; k < 48; ++k)
+      for (size_t u = 0; u < kUses; ++u) {
+        const size_t step = (n / 8 * 3 + k / 16) * 4 + k % 4;
+        const size_t at = (step * kUses + first[u]) * 32 + (k / 4 % 4 * 8 + n % 8) * width[u] + u - first[u];
+        EXPECT_EQ(packed.arena[at], n < kN && k < kK ? static_cast<float>(1000 * u + n * kK + k + 1) : 0) << n << ' ' << k << ' ' << u;
+      }
 }
 
 TEST(PackWeights, ConstantsAreStridedViewsOrFills) {
@@ -139,7 +175,7 @@ TEST(PackWeights, ConstantsAreStridedViewsOrFills) {
   for (size_t i = 0; i < 12; ++i) a[i] = static_cast<float>(i);
   Weights weights;
   weights.set("a", {3, 4}, a);
-  const batch::PackedWeights packed = batch::pack_weights(plan, weights);
+  const batch::PackedWeights packed = batch::pack_weights(plan, weights, batch::Packing::Rows);
   EXPECT_EQ(packed.constants[0], (std::vector<float>{0, 0, -0.5f, -0.5f}));
   EXPECT_EQ(packed.constants[1], (std::vector<float>{1, 5, 9, 2, 6, 10}));
 }
@@ -148,14 +184,14 @@ TEST(PackWeights, EveryWeightThatDoesNotFitIsNamed) {
   plan::Plan plan;
   plan.weights = {{"a", {2}, 2, 0}, {"b", {2, 3}, 6, 0}, {"c", {}, 1, 0}};
   Weights weights;
-  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights); }),
+  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights, batch::Packing::Rows); }),
             "usage: weight a: f32[2] is missing\nweight b: f32[2,3] is missing\nweight c: f32[] is missing\n"
             "no weights are given");
   const std::vector<float> six(6);
   weights.set("a", {2}, std::span(six.data(), 2));
   weights.set("b", {3, 2}, six);
   weights.set("c", Tensor{{}, nullptr, 1, "its dtype is I64"});
-  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights); }),
+  EXPECT_EQ(error_of([&] { batch::pack_weights(plan, weights, batch::Packing::Rows); }),
             "usage: weight b: f32[2,3] is given as f32[3,2]\nweight c: f32[] cannot be used: its dtype is I64");
 }
 

@@ -18,7 +18,7 @@ TEST(CudaKernels, EveryKindOfKernelCompiles) {
   testing::add_softmax(&plan, 19);
   testing::add_result(&plan, 13);
   plan::finish(&plan);
-  const codegen::CudaSource source = codegen::emit_cuda_kernels(plan);
+  const codegen::CudaSource source = codegen::emit_cuda_kernels(plan, codegen::gemm_shared_bytes("sm_90"));
   ASSERT_EQ(source.launches.size(), plan.launches.size());
   for (size_t k = 0; k < source.launches.size(); ++k) {
     EXPECT_EQ(source.launches[k].name, plan.launches[k].name);

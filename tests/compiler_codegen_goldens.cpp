@@ -39,7 +39,7 @@ std::string cuda_text(const std::filesystem::path& path) {
   const analysis::Reuse reuse = analysis::find_reuse(program);
   const ir::Program specialised = plan::specialise(program, reuse);
   const analysis::Facts facts = analysis::find_facts(specialised);
-  return codegen::emit_cuda_kernels(plan::lower(specialised, facts).plan).text;
+  return codegen::emit_cuda_kernels(plan::lower(specialised, facts).plan, codegen::gemm_shared_bytes("sm_90")).text;
 }
 
 TEST(CudaKernels, OfEveryGoldenProgramCompile) {

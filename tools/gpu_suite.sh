@@ -86,10 +86,12 @@ if [[ " $parts " == *" sanitizer "* ]]; then
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   if [ -z "$sanitizer" ]; then row "compute-sanitizer" skip "there is none on this machine"; else
     for tool in memcheck racecheck; do
-      for model in treelstm bilstm mvrnn; do
-        make_inputs $model 64 4
-        try "$tool $model" "$tool.$model.log" "$sanitizer" --tool $tool --error-exitcode 9 "$rondo" run "examples/models/$model.rondo" \
-          --weights "$weights" --instances "$instances" -D H=64 --device cuda --replay stream --report none --checksum
+      for spec in "treelstm stream" "treelstm graph" "bilstm stream" "mvrnn stream"; do
+        read -r model replay <<<"$spec"
+        make_inputs "$model" 64 4
+        try "$tool $model $replay" "$tool.$model.$replay.log" "$sanitizer" --tool $tool --error-exitcode 9 "$rondo" run \
+          "examples/models/$model.rondo" --weights "$weights" --instances "$instances" -D H=64 --device cuda --replay "$replay" \
+          --report none --checksum
       done
     done
   fi

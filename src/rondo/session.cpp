@@ -141,7 +141,7 @@ Session build(const std::string& text, const std::string& file, const Weights& w
   const std::string cpp = stages->timed("emit host", [&] { return codegen::emit_host_program(plan, lowered.host); });
   if (stages->wants("cpp")) return stages->show(cpp);
   if (stages->wants("cpu")) return stages->show(codegen::emit_cpu_kernels(plan));
-  if (stages->wants("cuda")) return stages->show(codegen::emit_cuda_kernels(plan).text);
+  if (stages->wants("cuda")) return stages->show(codegen::emit_cuda_kernels(plan, codegen::gemm_shared_bytes("sm_90")).text);
 
   // What may be wrong on the caller's side is said before anything is compiled.
   batch::check_weights(plan, weights);
@@ -154,7 +154,9 @@ Session build(const std::string& text, const std::string& file, const Weights& w
       const std::string source = stages->timed("emit kernels", [&] { return codegen::emit_cpu_kernels(plan); });
       return compile_cpu_kernels(plan, source, device.get(), stages);
     }
-    const auto source = stages->timed("emit kernels", [&] { return codegen::emit_cuda_kernels(plan); });
+    const auto source = stages->timed("emit kernels", [&] {
+      return codegen::emit_cuda_kernels(plan, codegen::gemm_shared_bytes(device->architecture()));
+    });
     return compile_cuda_kernels(plan, source, device.get(), stages);
   });
   const auto host = compile_cpp("host program", plan.name + "_host", cpp, stages);

@@ -16,6 +16,8 @@ constexpr uint64_t kFirstTableWords = uint64_t{1} << 18;  // 1 MiB: graphs hold 
 constexpr size_t kMostNotes = 32;
 constexpr int kMostRefusals = 3;
 constexpr size_t kMostFreeBuffers = 16;
+// Results of a pool up to here are written straight into the host's memory, which saves the latency of a copy.
+constexpr uint64_t kDirectBytes = uint64_t{1} << 20;
 
 uint32_t exact(uint32_t depths) { return depths; }
 
@@ -132,7 +134,7 @@ void Executor::grow_pools(const Schedule& schedule) {
       const uint64_t result_bytes = schedule.result_rows(p) * static_cast<uint64_t>(plan_.pools[p]) * sizeof(float);
       if (!result_bytes) continue;
       results_[p] = host_memory_->take(device_, result_bytes);
-      if (cpu_) {
+      if (cpu_ || result_bytes <= kDirectBytes) {
         result_addresses_[p] = results_[p]->address();
       } else {
         if (device_results_[p].bytes() < result_bytes) {
@@ -278,7 +280,7 @@ void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* repo
   mark(2);
 
   for (size_t p = 0; p < results_.size(); ++p)
-    if (results_[p] && !cpu_)
+    if (results_[p] && result_addresses_[p] != results_[p]->address())
       device_->download(results_[p]->as<float>(), device_results_[p], 0,
                         schedule.result_rows(p) * static_cast<uint64_t>(plan_.pools[p]) * sizeof(float));
   mark(3);

@@ -44,15 +44,37 @@ std::vector<const float*> find_all(const plan::Plan& plan, const Weights& weight
   throw Error(ErrorKind::Usage, text);
 }
 
-// [n / kUnit][k][uses][kUnit]; units past n stay zero.
-void pack_segment(const plan::Gemm& gemm, const plan::Segment& s, const std::vector<const float*>& data, float* out) {
+// The piece that a use lies in: its first use, how many.
+struct Piece {
+  int64_t first, width;
+};
+Piece piece_of(int64_t use, int64_t uses) {
+  Piece piece{0, 0};
+  while (true) {
+    const int64_t left = uses - piece.first;
+    piece.width = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    if (use < piece.first + piece.width) return piece;
+    piece.first += piece.width;
+  }
+}
+
+void pack_segment(const plan::Gemm& gemm, const plan::Segment& s, const std::vector<const float*>& data, Packing packing, float* out) {
   const auto uses = static_cast<int64_t>(s.uses.size());
+  const bool lanes = packing == Packing::Lanes;
+  const int64_t group = (lanes ? plan::round_up(s.k, plan::kStep) : s.k) * uses * plan::kUnit;
   for (int64_t u = 0; u < uses; ++u) {
     const plan::SegmentUse& use = s.uses[static_cast<size_t>(u)];
+    const Piece piece = piece_of(u, uses);
     const float* w = data[static_cast<size_t>(use.weight)] + use.offset;
     for (int64_t n = 0; n < gemm.n; ++n) {
-      float* to = out + ((n / plan::kUnit * s.k) * uses + u) * plan::kUnit + n % plan::kUnit;
-      for (int64_t k = 0; k < s.k; ++k) to[k * uses * plan::kUnit] = w[n * use.stride_n + k * use.stride_k];
+      const int64_t unit = n % plan::kUnit;
+      float* to = out + n / plan::kUnit * group;
+      for (int64_t k = 0; k < s.k; ++k) {
+        const int64_t at = lanes ? ((k / plan::kStep * 4 + k % 4) * uses + piece.first) * (4 * plan::kUnit) +
+                                       (k / 4 % 4 * plan::kUnit + unit) * piece.width + u - piece.first
+                                 : (k * uses + u) * plan::kUnit + unit;
+        to[at] = w[n * use.stride_n + k * use.stride_k];
+      }
     }
   }
 }
@@ -77,7 +99,7 @@ std::vector<float> constant_row(const plan::Constant& c, const std::vector<const
 
 void check_weights(const plan::Plan& plan, const Weights& weights) { static_cast<void>(find_all(plan, weights)); }
 
-PackedWeights pack_weights(const plan::Plan& plan, const Weights& weights) {
+PackedWeights pack_weights(const plan::Plan& plan, const Weights& weights, Packing packing) {
   const std::vector<const float*> data = find_all(plan, weights);
   PackedWeights packed;
   packed.arena.assign(static_cast<size_t>(plan.weight_floats), 0.0f);
@@ -88,7 +110,7 @@ PackedWeights pack_weights(const plan::Plan& plan, const Weights& weights) {
   for (const plan::Block& b : plan.blocks)
     for (const plan::Kernel& k : b.kernels)
       for (const plan::Segment& s : k.gemm.segments)
-        pack_segment(k.gemm, s, data, packed.arena.data() + s.pack_offset);
+        pack_segment(k.gemm, s, data, packing, packed.arena.data() + s.pack_offset);
 
   packed.constants.resize(plan.pools.size());
   for (size_t pool = 0; pool < plan.pools.size(); ++pool)

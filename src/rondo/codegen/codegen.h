@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rondo/ir/ir.h"
@@ -27,6 +28,11 @@ struct CudaSource {
 };
 // Kernels are persistent: any grid size computes everything. Each waits (griddepcontrol.wait) before it touches what an
 // earlier kernel wrote, and before it ends, so a chain of programmatic dependent launches is ordered.
-CudaSource emit_cuda_kernels(const plan::Plan& plan);
+// shared_bytes: that a block of a product may use (gemm_shared_bytes).
+CudaSource emit_cuda_kernels(const plan::Plan& plan, uint32_t shared_bytes);
+
+// Half of the shared memory of a multiprocessor of "sm_90" and the like, so that two blocks live on it; all of it where half
+// would be too little. Source: the table of technical specifications by compute capability in the CUDA C++ Programming Guide.
+uint32_t gemm_shared_bytes(std::string_view architecture);
 
 }  // namespace rondo::codegen

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "rondo/codegen/codegen.h"
-#include "rondo/codegen/cuda_shapes.h"
 #include "rondo/codegen/expr.h"
 #include "rondo/codegen/prelude.h"
 
@@ -41,12 +41,35 @@ bool aligned(const plan::Plan& plan, const plan::Block& block, const plan::Gemm&
   return s.a.strides.at(0) == 1 && s.k % 4 == 0 && row % 4 == 0 && s.a.offset % 4 == 0 && s.a.row_scale % 4 == 0 && free_fits;
 }
 
+// What an epilogue reads from memory can be fetched while the product still runs.
+struct Early {
+  std::vector<int32_t> roots, loads;  // expressions: stored; read early, in order
+  std::vector<bool> need;
+  std::vector<std::string> given;     // an entry an expression: its text if it is read early, else ""
+};
+Early early_of(const plan::Gemm& gemm) {
+  Early early;
+  for (const plan::Store& store : gemm.stores) early.roots.push_back(store.value);
+  early.need = needed(gemm.exprs, early.roots);
+  early.given.resize(gemm.exprs.size());
+  for (size_t e = 0; e < gemm.exprs.size(); ++e) {
+    const plan::Expr& expr = gemm.exprs[e];
+    if (!early.need[e] || expr.code != plan::Pointwise::Load) continue;
+    if (expr.load.source == Source::Acc || expr.load.source == Source::IntValue) continue;
+    early.given[e] = fmt::format("early[{}]", early.loads.size());
+    early.loads.push_back(static_cast<int32_t>(e));
+  }
+  return early;
+}
+
 void emit_product(Text* text, const plan::Plan& plan, int32_t number, const plan::Kernel& kernel, const std::string& name) {
   const plan::Gemm& gemm = kernel.gemm;
   const plan::Block& block = plan.blocks[static_cast<size_t>(number)];
   const Uses all = uses_of(kernel);
+  const Early early = early_of(gemm);
   std::vector<std::string> k, uses, vec, stride, pack;
   size_t most = 0;
+  int64_t longest = 0;
   bool uniform = true;
   for (const plan::Segment& s : gemm.segments) {
     k.push_back(std::to_string(s.k));
@@ -55,6 +78,7 @@ void emit_product(Text* text, const plan::Plan& plan, int32_t number, const plan
     stride.push_back(std::to_string(s.a.strides.at(0)));
     pack.push_back(std::to_string(s.pack_offset));
     most = std::max(most, s.uses.size());
+    longest = std::max(longest, s.k);
     uniform = uniform && static_cast<int32_t>(s.uses.size()) == gemm.accs;
     for (size_t u = 0; u < s.uses.size(); ++u) uniform = uniform && s.uses[u].acc == static_cast<int32_t>(u);
   }
@@ -62,8 +86,8 @@ void emit_product(Text* text, const plan::Plan& plan, int32_t number, const plan
   text->line(fmt::format("// {} ({}), stage {}", block.name, block.source, kernel.stage));
   text->open(fmt::format("struct {}", name));
   text->line(fmt::format("static constexpr bool UNIFORM = {};", uniform));
-  text->line(fmt::format("static constexpr int N = {}, FREE = {}, ACCS = {}, SEGMENTS = {}, MAX_USES = {};", gemm.n, gemm.free, gemm.accs,
-                         gemm.segments.size(), most));
+  text->line(fmt::format("static constexpr int N = {}, FREE = {}, ACCS = {}, SEGMENTS = {}, MAX_USES = {}, MAX_K = {}, EARLY = {};", gemm.n,
+                         gemm.free, gemm.accs, gemm.segments.size(), most, longest, std::max<size_t>(early.loads.size(), 1)));
   text->line(fmt::format("static constexpr int K[] = {{{}}}, USES[] = {{{}}}, VEC[] = {{{}}}, STRIDE_K[] = {{{}}};", join(k), join(uses),
                          join(vec), join(stride)));
   text->line(fmt::format("static constexpr long long PACK[] = {{{}}};", join(pack)));
@@ -107,27 +131,27 @@ void emit_product(Text* text, const plan::Plan& plan, int32_t number, const plan
   text->line("return nullptr;");
   text->close();
 
-  text->open(fmt::format("__device__ void epilogue(uint32_t i, uint32_t f, uint32_t n, const float (&acc)[{}]) const", gemm.accs));
-  Uses used;
-  std::vector<int32_t> roots;
-  for (const plan::Store& store : gemm.stores) {
-    roots.push_back(store.value);
-    used.add(gemm.exprs, {store.value});
-    used.add(store);
-  }
-  emit_row(text, plan, block, used);
   Place place;
   place.at = {"n", "f"};
-  emit_exprs(text, plan, gemm.exprs, roots, place, kCuda);
+  text->open(fmt::format("__device__ void load(uint32_t i, uint32_t f, uint32_t n, float (&early)[{}]) const", std::max<size_t>(early.loads.size(), 1)));
+  Uses read;
+  for (const int32_t e : early.loads) read.add(gemm.exprs[static_cast<size_t>(e)].load);
+  emit_row(text, plan, block, read);
+  emit_exprs(text, plan, gemm.exprs, early.loads, place, kCuda);
+  for (size_t j = 0; j < early.loads.size(); ++j) text->line(fmt::format("early[{}] = e{};", j, early.loads[j]));
+  text->close();
+
+  text->open(fmt::format("__device__ void epilogue(uint32_t i, uint32_t f, uint32_t n, const float (&acc)[{}], const float (&early)[{}]) const",
+                         gemm.accs, std::max<size_t>(early.loads.size(), 1)));
+  Uses used;
+  for (const plan::Store& store : gemm.stores) used.add(store);
+  for (size_t e = 0; e < gemm.exprs.size(); ++e)
+    if (early.need[e] && early.given[e].empty() && gemm.exprs[e].code == plan::Pointwise::Load) used.add(gemm.exprs[e].load);
+  emit_row(text, plan, block, used);
+  emit_exprs(text, plan, gemm.exprs, early.roots, place, kCuda, 0, &early.given);
   for (const plan::Store& store : gemm.stores) emit_store(text, store, place, kCuda);
   text->close();
   text->close(";");
-}
-
-uint32_t shared_bytes(const plan::Gemm& gemm) {
-  size_t most = 0;
-  for (const plan::Segment& s : gemm.segments) most = std::max(most, s.uses.size());
-  return gemm_shared_bytes(gemm.accs, static_cast<int32_t>(most), static_cast<int32_t>(gemm.segments.size()));
 }
 
 // ---------------------------------------------------------------- row steps
@@ -237,9 +261,20 @@ void emit_rows(Text* text, const plan::Plan& plan, int32_t number, const plan::K
 
 }  // namespace
 
-CudaSource emit_cuda_kernels(const plan::Plan& plan) {
+uint32_t gemm_shared_bytes(std::string_view architecture) {
+  constexpr uint32_t kReserved = 1024, kStatic = 256;  // of every block: the driver's, and our barriers
+  const int number = architecture.starts_with("sm_") ? std::atoi(std::string(architecture.substr(3)).c_str()) : 0;
+  uint32_t sm = 228;
+  if (number < 80) sm = 64;
+  else if (number == 80 || number == 87) sm = 164;
+  else if (number < 90 || number >= 120) sm = 100;
+  return (sm >= 160 ? sm / 2 : sm) * 1024 - kReserved - kStatic;
+}
+
+CudaSource emit_cuda_kernels(const plan::Plan& plan, uint32_t gemm_bytes) {
   Text text;
   text.line(fmt::format("// CUDA kernels of {}, made by Rondo.", plan.name));
+  text.line(fmt::format("constexpr int kGemmSharedBytes = {};", gemm_bytes));
   text.raw(kCudaPreludeText);
   std::vector<std::vector<std::string>> names;
   int id = 0;
@@ -266,13 +301,8 @@ CudaSource emit_cuda_kernels(const plan::Plan& plan) {
       const plan::Kernel& kernel = plan.blocks[block].kernels[number];
       const std::string& name = names[block][number];
       if (kernel.is_gemm) {
-        text.open("");
-        text.line(fmt::format("const {} op(table, weights, level);", name));
-        text.line(fmt::format("const uint32_t tiles = gemm_tiles<{}>(op.count);", name));
-        text.line("for (; tile < tiles; tile += gridDim.x) gemm(op, tile, shared);");
-        text.line("tile -= tiles;");
-        text.close();
-        shared = std::max(shared, shared_bytes(kernel.gemm));
+        text.line(fmt::format("tile = gemm<{}>(table, weights, level, tile, shared);", name));
+        shared = std::max(shared, gemm_bytes);
       } else {
         text.line(fmt::format("tile = {}(table, weights, level, tile, shared);", name));
         shared = std::max(shared, shape_of(kernel).shared_bytes());

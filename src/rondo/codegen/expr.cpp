@@ -309,12 +309,14 @@ int64_t cost_of(const std::vector<Expr>& exprs, const std::vector<int32_t>& root
 
 void emit_exprs(Text* text, const plan::Plan& plan, const std::vector<Expr>& exprs,
                 const std::vector<int32_t>& roots, const Place& place, const Dialect& dialect,
-                int64_t acc_row) {
+                int64_t acc_row, const std::vector<std::string>* given) {
   const std::vector<bool> need = needed(exprs, roots);
   for (size_t i = 0; i < exprs.size(); ++i)
     if (need[i])
       text->line(fmt::format("const {} e{} = {};", dialect.value, i,
-                             value_text(plan, exprs, exprs[i], place, dialect, acc_row)));
+                             given && !(*given)[i].empty()
+                                 ? (*given)[i]
+                                 : value_text(plan, exprs, exprs[i], place, dialect, acc_row)));
 }
 
 std::string address_text(const plan::Store& store, const std::vector<std::string>& at) {

@@ -76,10 +76,10 @@ void emit_bucket(Text* text, const plan::Plan& plan, int32_t block, const Uses& 
 void emit_row(Text* text, const plan::Plan& plan, const plan::Block& block, const Uses& uses);
 
 // Expressions that `roots` need, in order, as e<k>. acc_row: floats between the sums of neighbouring f
-// (vectors only).
+// (vectors only). given: texts of expressions that are at hand already; "" = none.
 void emit_exprs(Text* text, const plan::Plan& plan, const std::vector<plan::Expr>& exprs,
                 const std::vector<int32_t>& roots, const Place& place, const Dialect& dialect,
-                int64_t acc_row = 0);
+                int64_t acc_row = 0, const std::vector<std::string>* given = nullptr);
 void emit_store(Text* text, const plan::Store& store, const Place& place, const Dialect& dialect);
 std::string address_text(const plan::Store& store, const std::vector<std::string>& at);
 

@@ -63,7 +63,7 @@ void place_weights(Plan* plan) {
   for (Block& b : plan->blocks)
     for (Kernel& k : b.kernels)
       for (Segment& s : k.gemm.segments)
-        s.pack_offset = take((k.gemm.n + kUnit - 1) / kUnit * kUnit * s.k * static_cast<int64_t>(s.uses.size()));
+        s.pack_offset = take(packed_floats(k.gemm, s));
   plan->weight_floats = end;
 }
 

@@ -103,7 +103,8 @@ struct Segment {
   Load a;                           // strides: {k, f}
   int64_t k = 0;
   std::vector<SegmentUse> uses;     // each acc at most once
-  int64_t pack_offset = 0;          // floats into the weight arena: [n / kUnit][k][uses][kUnit], zero padded
+  int64_t pack_offset = 0;          // floats into the weight arena: packed_floats() of them, in the order that the device's
+                                    // kernels read (batch/pack_weights.h)
 };
 struct Gemm {
   int64_t n = 0, free = 1;
@@ -114,6 +115,12 @@ struct Gemm {
 };
 // Units of n that lie together in a packed weight. 8: one sector of 32 bytes, one AVX2 register.
 inline constexpr int64_t kUnit = 8;
+// k is packed in whole steps: what is past it is zero.
+inline constexpr int64_t kStep = 16;
+constexpr int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+inline int64_t packed_floats(const Gemm& gemm, const Segment& s) {
+  return round_up(gemm.n, kUnit) * round_up(s.k, kStep) * static_cast<int64_t>(s.uses.size());
+}
 
 struct Kernel {
   std::string name;         // a C identifier, leads back to function and block
