@@ -248,7 +248,8 @@ struct GemmTile {
   }
 
   // ---- weights: [n / 8][k / 16][k % 4][piece of uses][k / 4 % 4][n % 8][use of the piece], so that the lanes of a warp,
-  // whichever way they split k, read neighbouring words. A chunk is contiguous for each group of 8 units: a bulk copy of one thread where there are such.
+  // whichever way they split k, read neighbouring words. A chunk is contiguous for each group of 8 units: a bulk copy of one
+  // thread where there are such.
   template <int S>
   __device__ static constexpr int chunk_floats(int chunk) {
     const int left = steps<S>() - chunk * C::KS;
