@@ -160,13 +160,16 @@ template <int W> constexpr int kVector = W < 4 ? W : 4;  // floats of one load
 // its first rows. KS: as many parts of k as the longest segment has steps, but fewer when very many weights share a row.
 template <class Op> struct Shapes {
   static constexpr int A = Op::ACCS, STEPS = (Op::MAX_K + kStep - 1) / kStep;
-  static constexpr int KS = STEPS > 4 && Op::MAX_USES <= 5 ? 8 : STEPS > 2 ? 4 : STEPS > 1 ? 2 : 1;
+  static constexpr int KS = STEPS > 4 && Op::MAX_USES <= 5 ? 8 : STEPS > 2 && Op::MAX_USES <= 16 ? 4 : STEPS > 1 ? 2 : 1;
   static constexpr int THIN = A >= 3 ? 1 : 2, THICK = A >= 3 ? 1 : A == 2 ? 2 : 4, AV = A > 5 ? 2 : 4;
-  using Tiny = TileShape<8, 1, KS, THIN, AV>;
-  using Narrow = TileShape<8, 2, KS, THIN, AV>;
-  using Middle = TileShape<8, 4, KS, THIN, AV>;
-  using Wide = TileShape<8, 4, (KS + 1) / 2, THICK, AV>;
+  // Many sums (kMostSums at most, plan/stages.cpp): fewer rows, for the sake of registers and of the room for partial sums.
+  static constexpr int R = A <= 8 ? 8 : 4, MOST = A <= 16 ? 4 : 2;
+  using Tiny = TileShape<R, 1, KS, THIN, AV>;
+  using Narrow = TileShape<R, 2, KS, THIN, AV>;
+  using Middle = TileShape<R, MOST, KS, THIN, AV>;
+  using Wide = TileShape<R, MOST, (KS + 1) / 2, THICK, AV>;
 };
+
 template <class Shape>
 __device__ constexpr uint32_t shape_tiles(uint32_t rows, int n) {
   return ((rows + Shape::BM - 1) / Shape::BM) * ((n + Shape::BU - 1) / Shape::BU);
@@ -226,9 +229,9 @@ struct GemmTile {
     constexpr bool RAGGED = K % C::KC != 0;
     if constexpr (Op::VEC[S] == 4) {
       // The pieces of a thread lie in one row, so that one address serves them all.
-      constexpr int PIECES = C::BM * C::KC / 4 / kThreads, ACROSS = C::KC / 4 / PIECES;
+      constexpr int QUADS = C::BM * C::KC / 4, PIECES = QUADS > kThreads ? QUADS / kThreads : 1, ACROSS = C::KC / 4 / PIECES;
       const int m = thread / ACROSS, k = thread % ACROSS * 4;
-      if (m0 + m >= rows) return;
+      if (m >= C::BM || m0 + m >= rows) return;
       const float* from = row_pointers()[S * C::BM + m] + chunk * C::KC + k;
       float* to = stage + m * C::A_LD + k;
 #pragma unroll
