@@ -136,6 +136,19 @@ TEST(Cli, ColdAndWarmCacheGiveTheSameBytes) {
   EXPECT_EQ(std::count(cold.output.begin(), cold.output.end(), '\n'), 2) << cold.output;
 }
 
+TEST(Cli, AWarmCacheNeedsNoCompiler) {
+  const Small small;
+  const std::string cache = "env RONDO_CACHE_DIR=" + (rondo::testing::scratch() / "carried").string();
+  const auto cold = run_program(small.run("-"), cache), without = run_program(small.run("-"), cache + " PATH=/nowhere");
+  EXPECT_EQ(without.status, 0) << without.error;
+  EXPECT_EQ(without.output, cold.output);
+  std::vector<std::string> other = small.run("-");
+  other[1] = file("other.rondo", "weight w: f32[3]; fn main(i: int) -> f32[3] { exp(w * float(i)) }\n");
+  const auto missing = run_program(other, cache + " PATH=/nowhere");
+  EXPECT_EQ(missing.status, 3);
+  EXPECT_EQ(missing.error.rfind("rondo: no C++ compiler is on the PATH", 0), 0u) << missing.error;
+}
+
 TEST(Cli, ResultsDoNotReplaceWhatTheyAreMadeFrom) {
   const Small small;
   const std::string before = rondo::testing::read_file(small.weights);

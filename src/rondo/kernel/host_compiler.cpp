@@ -11,12 +11,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
 #include <sstream>
 #include <vector>
 
 #include "rondo/base/options.h"
+#include "rondo/base/trace.h"
 #include "rondo/error.h"
 
 extern char** environ;
@@ -119,42 +118,43 @@ std::string read_cpu() {
       }
   return fmt::format("native-{}", hash(out).hex());
 }
+const std::string& cpu() {
+  static const std::string name = read_cpu();
+  return name;
+}
 
-HostCompiler find_compiler(const Options& o) {
-  HostCompiler c;
+std::string find_compiler(const Options& o) {
   if (!o.cxx.empty()) {
-    c.path = find_program(o.cxx, o.path);
-    if (c.path.empty())
-      throw Error(ErrorKind::Unavailable,
-                  fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
-                              "that can be run. Correct or unset it",
-                              o.cxx));
-  } else {
-    for (const char* name : {"g++", "c++", "clang++"})
-      if (c.path.empty()) c.path = find_program(name, o.path);
-    if (c.path.empty())
-      throw Error(
-          ErrorKind::Unavailable,
-          "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
-          "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+    if (const std::string path = find_program(o.cxx, o.path); !path.empty()) return path;
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
+                            "that can be run. Correct or unset it",
+                            o.cxx));
   }
-  std::error_code ignored;
-  const fs::path real = fs::canonical(c.path, ignored);
-  struct stat info {};
-  ::stat(c.path.c_str(), &info);
+  for (const char* name : {"g++", "c++", "clang++"})
+    if (const std::string path = find_program(name, o.path); !path.empty()) return path;
+  throw Error(
+      ErrorKind::Unavailable,
+      "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
+      "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+}
+
+// The first line of `--version`. `file` is the compiler's path, size and time: while they stay, so does the
+// answer, and a warm start does without a process.
+std::string version_of(const std::string& path, const std::string& file, KernelCache& cache) {
+  const Hash128 key = make_key({"version", file, "--version", "", ""});
+  if (const auto known = cache.find(key, "compiler", ".version")) return known->bytes;
   const Scratch scratch;
   const fs::path log = scratch / "version";
-  if (const int status = execute({c.path, "--version"}, log); status != 0)
+  if (const int status = execute({path, "--version"}, log); status != 0)
     throw Error(ErrorKind::Unavailable,
                 fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
                             "to another one",
-                            c.path, status));
+                            path, status));
   std::string version = read_file(log);
   version.resize(std::min(version.size(), version.find('\n')));
-  c.identity = fmt::format("{} {} {}.{} {}", real.string(), static_cast<long long>(info.st_size),
-                           static_cast<long long>(info.st_mtim.tv_sec), info.st_mtim.tv_nsec, version);
-  c.architecture = read_cpu();
-  return c;
+  cache.put(key, "compiler", ".version", version);
+  return version;
 }
 
 // As much of a compiler's log as a message can carry.
@@ -204,25 +204,54 @@ void* HostLibrary::symbol(const char* name) const {
   throw Error(ErrorKind::Internal, fmt::format("{} does not export {}", path_, name));
 }
 
-const HostCompiler& host_compiler() {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, std::string>, HostCompiler> found;
-  const Options o = options();
-  const std::lock_guard lock(mutex);
-  const auto at = found.find({o.cxx, o.path});
-  if (at != found.end()) return at->second;
-  return found.emplace(std::pair(o.cxx, o.path), find_compiler(o)).first->second;
+HostCompiler host_compiler(KernelCache& cache) {
+  HostCompiler c;
+  c.path = find_compiler(options());
+  std::error_code ignored;
+  const fs::path real = fs::canonical(c.path, ignored);
+  struct stat info {};
+  ::stat(c.path.c_str(), &info);
+  const std::string file = fmt::format("{} {} {}.{}", real.string(), static_cast<long long>(info.st_size),
+                                       static_cast<long long>(info.st_mtim.tv_sec), info.st_mtim.tv_nsec);
+  c.identity = file + " " + version_of(c.path, file, cache);
+  c.architecture = cpu();
+  return c;
 }
+
+namespace {
+
+std::shared_ptr<const Artifact> compile(std::string_view name, std::string_view text, Outcome* outcome,
+                                        KernelCache& cache) {
+  std::string flags;
+  for (const std::string& f : kFlags) flags += f + " ";
+  // The same text by any compiler: for machines that have none.
+  const Hash128 any_key = make_key({"so", "any compiler", flags, cpu(), text});
+  HostCompiler compiler;
+  try {
+    compiler = host_compiler(cache);
+  } catch (const Error& e) {
+    const double start_us = trace::now_us();
+    const auto known = cache.find(any_key, name, ".so");
+    if (!known) throw;
+    if (outcome) *outcome = {Outcome::From::Disk, (trace::now_us() - start_us) / 1000};
+    trace::note(trace::Level::Info, "kernel.without_compiler",
+                fmt::format("{} is taken from the cache: {}", name, e.what()));
+    return known;
+  }
+  const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
+  Outcome mine;
+  auto artifact = cache.get(
+      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); }, &mine);
+  if (mine.from == Outcome::From::Compiled) cache.also(*artifact, any_key, name, ".so");
+  if (outcome) *outcome = mine;
+  return artifact;
+}
+
+}  // namespace
 
 std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text, Outcome* outcome,
                                           KernelCache& cache) {
-  const HostCompiler& compiler = host_compiler();
-  std::string flags;
-  for (const std::string& f : kFlags) flags += f + " ";
-  const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
-  const auto artifact = cache.get(
-      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); },
-      outcome);
+  const auto artifact = compile(name, text, outcome, cache);
   // Somebody may have emptied the folder since.
   if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0)
     return open_library(artifact->file);

@@ -150,6 +150,11 @@ struct KernelCache::State {
     return false;
   }
 
+  bool write_sealed(const fs::path& path, std::string_view bytes) {
+    const Trailer trailer = trailer_of(bytes);
+    return write(path, bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer});
+  }
+
   // Null when there is none. A file with a wrong trailer is deleted; one that cannot be read is left alone.
   Pointer read(const fs::path& path) {
     File file(path, O_RDONLY);
@@ -218,6 +223,16 @@ fs::path KernelCache::keep_source(Hash128 key, std::string_view name, std::strin
   return state_->write(path, source) ? path : fs::path();
 }
 
+void KernelCache::put(Hash128 key, std::string_view name, std::string_view suffix, std::string bytes) {
+  auto made = std::make_shared<Artifact>();
+  made->bytes = std::move(bytes);
+  if (!state_->folder.empty()) {
+    const fs::path path = state_->path_of(key, name, suffix);
+    if (state_->write_sealed(path, made->bytes)) made->file = path;
+  }
+  state_->finish(key, std::move(made));
+}
+
 std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view name,
                                                   std::string_view suffix) {
   {
@@ -267,9 +282,7 @@ std::shared_ptr<const Artifact> KernelCache::get(Hash128 key, std::string_view n
     if (!found) {
       auto made = std::make_shared<Artifact>();
       made->bytes = compile();
-      const Trailer trailer = trailer_of(made->bytes);
-      if (on_disk &&
-          state_->write(path, made->bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer})) {
+      if (on_disk && state_->write_sealed(path, made->bytes)) {
         made->file = path;
         state_->write(state_->path_of(key, name, source_suffix), source);
       }

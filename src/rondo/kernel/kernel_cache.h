@@ -3,7 +3,8 @@
 // The key of an entry is the 128-bit hash (base/hash.h) of, in this order, each with its length:
 //   1. kFormat, the version of this file format and of this list;
 //   2. the kind of thing: "cubin" or "so";
-//   3. the compiler's identity: NVRTC's version, or path, size, time and `--version` of the host compiler;
+//   3. the compiler's identity: NVRTC's version, or path, size, time and `--version` of the host compiler; or
+//      "any", the second key of an artifact, asked only where there is no compiler;
 //   4. the flags as passed;
 //   5. the architecture: "sm_90", or the host's CPU as -march=native resolves it;
 //   6. the source text.
@@ -61,6 +62,8 @@ class KernelCache {
                                       Outcome* outcome = nullptr);
   // A second key for an artifact's file, on disk only. Best effort.
   void also(const Artifact& artifact, Hash128 key, std::string_view name, std::string_view suffix);
+  // Keeps what did not have to be compiled, without a source and without a trace. Best effort.
+  void put(Hash128 key, std::string_view name, std::string_view suffix, std::string bytes);
   // Null when it is nowhere.
   std::shared_ptr<const Artifact> find(Hash128 key, std::string_view name, std::string_view suffix);
   // Keeps a source that did not compile; "" when the folder cannot be written.
