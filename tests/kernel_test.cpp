@@ -146,6 +146,23 @@ TEST_F(Kernels, ADamagedFileIsDeletedAndMadeAgainWhereverTheDamageIs) {
   trace::set_log_level(trace::Level::Warn);
 }
 
+TEST_F(Kernels, APipeInPlaceOfAFileIsReplacedAndNotWaitedFor) {
+  trace::set_log_level(trace::Level::Off);
+  int compiled = 0;
+  {
+    KernelCache cache(folder_);
+    get(cache, "x", &compiled);
+  }
+  const fs::path file = files(".bin").at(0);
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  KernelCache cache(folder_);
+  EXPECT_EQ(get(cache, "x", &compiled), "made of x");
+  EXPECT_EQ(compiled, 2);
+  EXPECT_TRUE(fs::is_regular_file(file));
+  trace::set_log_level(trace::Level::Warn);
+}
+
 TEST_F(Kernels, AFolderThatCannotBeWrittenCostsOneNoteAndNothingElse) {
   trace::set_log_level(trace::Level::Off);
   auto sink = std::make_shared<trace::MemorySink>();

@@ -48,6 +48,10 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   bool open() const { return fd_ >= 0; }
+  bool regular() const {
+    struct stat info {};
+    return ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
+  }
   bool write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
@@ -157,10 +161,11 @@ struct KernelCache::State {
 
   // Null when there is none. A file with a wrong trailer is deleted; one that cannot be read is left alone.
   Pointer read(const fs::path& path) {
-    File file(path, O_RDONLY);
+    File file(path, O_RDONLY | O_NONBLOCK);  // a pipe without a writer would wait for one
     auto artifact = std::make_shared<Artifact>();
-    if (!file.open() || !file.read(&artifact->bytes)) return nullptr;
+    if (!file.open()) return nullptr;
     std::string& bytes = artifact->bytes;
+    if (file.regular() && !file.read(&bytes)) return nullptr;
     Trailer found{};
     if (bytes.size() >= sizeof found) {
       std::memcpy(&found, bytes.data() + bytes.size() - sizeof found, sizeof found);

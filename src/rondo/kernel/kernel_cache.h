@@ -13,8 +13,8 @@
 // A file is the compiled bytes as they are (a shared object can be opened where it lies) followed by a
 // trailer of 48 bytes: "rondo-kc", format, payload size, hash of the payload. Files are written under another
 // name and renamed, so that a reader never sees half a file. A file whose trailer does not fit is deleted and
-// made again. When the folder cannot be written, everything works from memory and one note says so. The
-// folder may be deleted at any time.
+// made again, and so is anything else that has its name (a pipe). When the folder cannot be written,
+// everything works from memory and one note says so. The folder may be deleted at any time.
 #pragma once
 #include <filesystem>
 #include <functional>
