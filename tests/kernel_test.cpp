@@ -383,6 +383,26 @@ TEST_F(Kernels, WithoutACompilerWhatAnyCompilerMadeIsTakenFromTheCache) {
   use("PATH", path);
 }
 
+TEST_F(Kernels, ACompilerThatEndsWellAndWritesNoSharedObjectIsNamedAndNothingIsKept) {
+  const ScriptCompiler compiler(folder_);
+  use("RONDO_CXX", compiler.path);
+  const std::string head = compiler.path.string() + " ended well and wrote ",
+                    tail = " for k: expected a shared object. Set RONDO_CXX to a C++ compiler";
+  KernelCache cache(folder_);
+  const auto message = [&] {
+    return message_of([&] { compile_host("k", "int k;", nullptr, cache); }, ErrorKind::Unavailable);
+  };
+  compiler.write("exit 0");
+  EXPECT_EQ(message(), head + "nothing" + tail);
+  // The file after -o, empty and then with a text in it.
+  compiler.write("while [ $# -gt 1 ]; do [ \"$1\" = -o ] && : >\"$2\"; shift; done");
+  EXPECT_EQ(message(), head + "nothing" + tail);
+  compiler.write("while [ $# -gt 1 ]; do [ \"$1\" = -o ] && echo done >\"$2\"; shift; done");
+  EXPECT_EQ(message(), head + "5 bytes that are none" + tail);
+  EXPECT_TRUE(files(".so").empty());
+  EXPECT_TRUE(files(".cpp").empty());
+}
+
 TEST_F(Kernels, TheCompilersIdentityHoldsItsVersionAndTheCpu) {
   KernelCache cache(folder_);
   const HostCompiler compiler = host_compiler(cache);

@@ -37,6 +37,10 @@ const std::vector<std::string> kFlags = {"-O3",
                                          "-ffp-contract=fast",
                                          "-w"};
 
+constexpr std::string_view kElf =
+    "\x7f"
+    "ELF";  // a shared object starts with it
+
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream out;
@@ -175,7 +179,16 @@ std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash1
   words.insert(words.end(), kFlags.begin(), kFlags.end());
   words.insert(words.end(), {"-o", library.string(), source.string()});
   const int status = execute(words, log);
-  if (status == 0) return read_file(library);
+  if (status == 0) {
+    std::string made = read_file(library);
+    if (made.compare(0, kElf.size(), kElf) == 0) return made;
+    throw Error(
+        ErrorKind::Unavailable,
+        fmt::format("{} ended well and wrote {} for {}: expected a shared object. Set RONDO_CXX to a "
+                    "C++ compiler",
+                    compiler.path,
+                    made.empty() ? "nothing" : fmt::format("{} bytes that are none", made.size()), name));
+  }
   if (const fs::path kept = cache.keep_source(key, name, ".cpp", text); !kept.empty())
     source = kept;
   else
