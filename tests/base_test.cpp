@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -12,6 +13,7 @@
 
 #include "rondo/base/hash.h"
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
 #include "rondo/error.h"
 
@@ -119,6 +121,39 @@ TEST(Options, AreReadAgainOnReload) {
   EXPECT_EQ(options().libcuda, "/somewhere/libcuda.so");
   reload_options();
   EXPECT_NE(options().libcuda, "/somewhere/libcuda.so");
+}
+
+// ---------------------------------------------------------------- temporaries
+
+TEST(Temporaries, AreRemovedWhileListedAndLeftAloneAfterwards) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("rondo_temporaries_" + std::to_string(getpid()));
+  const fs::path file = folder / "file", other = folder / "other";
+  fs::create_directory(folder);
+  for (const fs::path& path : {file, other}) std::ofstream(path) << "x";
+  {
+    const Temporary listed(folder), inside(file);
+    { const Temporary over(other); }
+    remove_temporaries();
+    EXPECT_FALSE(fs::exists(file));
+    EXPECT_TRUE(fs::exists(other)) << "was taken off the list";
+    remove_temporaries();  // what was removed is off the list too
+  }
+  fs::remove(other);
+  const Temporary listed(folder);
+  remove_temporaries();
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST(Temporaries, ThoseThatDoNotFitAreNotListed) {
+  const std::string path = std::filesystem::temp_directory_path() / ("rondo_temporary_" + std::to_string(getpid()));
+  std::ofstream(path) << "x";
+  std::list<Temporary> others;
+  for (size_t i = 0; i < 2 * Temporary::kMost; ++i) others.emplace_back("/nowhere/file");
+  const Temporary one_too_many(path), too_long(std::string(Temporary::kLongest, '/'));
+  remove_temporaries();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove(path);
 }
 
 // ---------------------------------------------------------------- trace

@@ -1,5 +1,6 @@
 // The program `rondo` from outside: exit codes, what stands on stdout and stderr, files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -157,6 +158,46 @@ TEST(Cli, ResultsDoNotReplaceWhatTheyAreMadeFrom) {
   EXPECT_EQ(finished.error, "rondo: --output " + small.weights + " is the input " + small.weights + ": expected another file\n");
   EXPECT_EQ(rondo::testing::read_file(small.weights), before);
   EXPECT_EQ(run_program(small.run("")).status, 2);
+}
+
+// Names in a folder that end so.
+std::vector<std::string> names(const std::filesystem::path& folder, const std::string& tail) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name.size() >= tail.size() && name.compare(name.size() - tail.size(), tail.size(), tail) == 0) found.push_back(name);
+  }
+  return found;
+}
+
+TEST(Cli, AnInterruptedRunLeavesNoHalfFile) {
+  Small small;
+  small.instances = rondo::testing::scratch() / "pipe.jsonl";
+  std::filesystem::remove(small.instances);
+  ASSERT_EQ(mkfifo(small.instances.c_str(), 0600), 0);
+  const std::filesystem::path folder = rondo::testing::scratch() / "interrupted";
+  std::filesystem::create_directory(folder);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    rondo::testing::Started run(small.run(folder / "out.jsonl"));
+    std::ofstream instances(small.instances);  // stays open: the program waits for more
+    ASSERT_TRUE(rondo::testing::wait_until([&] { return names(folder, ".tmp").size() == 1; }));
+    EXPECT_EQ(run.finish(signal), signal);
+    EXPECT_EQ(names(folder, ""), std::vector<std::string>());
+  }
+}
+
+TEST(Cli, AnInterruptedCompilerLeavesNoFolder) {
+  const Small small;
+  const std::filesystem::path folder = rondo::testing::scratch() / "compiling", started = rondo::testing::scratch() / "started";
+  std::filesystem::create_directory(folder);
+  std::filesystem::remove(started);
+  const std::string slow = file("slow", "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\ntouch " + started.string() + "\nexec sleep 60\n");
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  rondo::testing::Started run(small.run("-"), {"RONDO_CXX=" + slow, "TMPDIR=" + folder.string()});
+  ASSERT_TRUE(rondo::testing::wait_until([&] { return std::filesystem::exists(started); }));
+  EXPECT_GE(names(folder, "").size(), 1u);
+  EXPECT_EQ(run.finish(SIGINT), SIGINT);
+  EXPECT_EQ(names(folder, ""), std::vector<std::string>());
 }
 
 TEST(Cli, StandardOutputLeadingToAFileStaysWhatItIs) {

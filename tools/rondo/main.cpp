@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "rondo/base/temporary.h"
 #include "rondo/error.h"
 #include "verbs.h"
 
@@ -59,6 +60,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  rondo::remove_temporaries_on_signals();
   try {
     return run(argc, argv);
   } catch (const rondo::Error& e) {

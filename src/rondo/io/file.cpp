@@ -38,8 +38,10 @@ FileWriter::FileWriter(const std::string& path) : path_(path), written_(path) {
   std::error_code ignored;
   // A link is written through, never replaced: /dev/stdout is one, and leads to a regular file when output is redirected.
   const auto status = std::filesystem::symlink_status(path, ignored);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status))
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) {
     written_ = fmt::format("{}.{}.tmp", path, getpid());
+    listed_.emplace(written_);
+  }
   file_ = std::fopen(written_.c_str(), "wb");
   if (!file_) fail();
 }

@@ -2,15 +2,18 @@
 #pragma once
 #include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "rondo/base/temporary.h"
 
 namespace rondo::io {
 
 std::string read_file(const std::string& path);
 
 // Writes beside the file and renames at finish(), so that a reader never sees half of it. Devices, pipes and links
-// (/dev/stdout) are written as they are, "-" is standard output. Destroyed before finish(): nothing is left.
+// (/dev/stdout) are written as they are, "-" is standard output. Destroyed before finish(), or interrupted: nothing is left.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
@@ -24,6 +27,7 @@ class FileWriter {
  private:
   [[noreturn]] void fail() const;
   std::string path_, written_;
+  std::optional<Temporary> listed_;  // when written_ is beside the file
   std::FILE* file_ = nullptr;
 };
 

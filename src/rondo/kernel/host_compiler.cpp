@@ -8,13 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <list>
 #include <sstream>
 #include <vector>
 
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
 #include "rondo/error.h"
 
@@ -48,18 +51,24 @@ std::string read_file(const fs::path& path) {
   return out.str();
 }
 
-// A folder for one compilation.
+// A folder for one compilation, and the files in it.
 class Scratch {
  public:
   Scratch() {
-    std::string name = options().temp_dir + "/rondo-XXXXXX";
-    if (!::mkdtemp(name.data()))
+    static std::atomic<unsigned> counter{0};
+    int code = 0;
+    do {
+      path_ = fmt::format("{}/rondo-{}-{}", options().temp_dir, static_cast<long>(::getpid()), ++counter);
+      listed_.clear();
+      listed_.emplace_back(path_);
+      code = ::mkdir(path_.c_str(), 0700) == 0 ? 0 : errno;
+    } while (code == EEXIST);  // left by an earlier process of this number
+    if (code != 0)
       throw Error(
           ErrorKind::Unavailable,
           fmt::format("cannot make a folder in {} ({}): expected room for temporary files. Set TMPDIR to a "
                       "folder that can be written",
-                      options().temp_dir, std::strerror(errno)));
-    path_ = name;
+                      options().temp_dir, std::strerror(code)));
   }
   ~Scratch() {
     std::error_code ignored;
@@ -67,11 +76,15 @@ class Scratch {
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  fs::path operator/(const char* name) const { return path_ / name; }
+  fs::path file(const char* name) {
+    listed_.emplace_back(path_ / name);
+    return path_ / name;
+  }
   void keep() { kept_ = true; }
 
  private:
   fs::path path_;
+  std::list<Temporary> listed_;
   bool kept_ = false;
 };
 
@@ -148,8 +161,8 @@ std::string find_compiler(const Options& o) {
 std::string version_of(const std::string& path, const std::string& file, KernelCache& cache) {
   const Hash128 key = make_key({"version", file, "--version", "", ""});
   if (const auto known = cache.find(key, "compiler", ".version")) return known->bytes;
-  const Scratch scratch;
-  const fs::path log = scratch / "version";
+  Scratch scratch;
+  const fs::path log = scratch.file("version");
   if (const int status = execute({path, "--version"}, log); status != 0)
     throw Error(ErrorKind::Unavailable,
                 fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
@@ -170,8 +183,8 @@ std::string head(const std::string& log) {
 std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash128 key, std::string_view name,
                          std::string_view text) {
   Scratch scratch;
-  fs::path source = scratch / "source.cpp";
-  const fs::path library = scratch / "library.so", log = scratch / "log";
+  fs::path source = scratch.file("source.cpp");
+  const fs::path library = scratch.file("library.so"), log = scratch.file("log");
   if (!(std::ofstream(source, std::ios::binary) << text).flush())
     throw Error(ErrorKind::Unavailable,
                 fmt::format("cannot write {}: expected room for temporary files", source.string()));
@@ -268,8 +281,8 @@ std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_vie
   // Somebody may have emptied the folder since.
   if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0)
     return open_library(artifact->file);
-  const Scratch scratch;
-  const fs::path file = scratch / "library.so";
+  Scratch scratch;
+  const fs::path file = scratch.file("library.so");
   if (!(std::ofstream(file, std::ios::binary) << artifact->bytes).flush())
     throw Error(ErrorKind::Unavailable,
                 fmt::format("cannot write {}: expected room for temporary files", file.string()));

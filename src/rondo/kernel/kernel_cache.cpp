@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
 #include "rondo/error.h"
 
@@ -142,6 +143,7 @@ struct KernelCache::State {
     std::error_code ignored;
     fs::create_directories(folder, ignored);
     const fs::path temporary = temporary_path();
+    const Temporary listed(temporary);
     int code = 0;
     {
       File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
@@ -251,6 +253,7 @@ void KernelCache::also(const Artifact& artifact, Hash128 key, std::string_view n
                        std::string_view suffix) {
   if (artifact.file.empty()) return;
   const fs::path temporary = state_->temporary_path();
+  const Temporary listed(temporary);
   if (::link(artifact.file.c_str(), temporary.c_str()) != 0) return;
   (void)::rename(temporary.c_str(), state_->path_of(key, name, suffix).c_str());
   ::unlink(temporary.c_str());  // rename leaves it when both are the same file
