@@ -161,7 +161,11 @@ void run(const Arguments& a) {
   check_output(a);
   if (a.batch < 1) throw Error(ErrorKind::Usage, fmt::format("--batch {}: expected 1 or more", a.batch));
   trace::Attached traced;
-  if (!a.trace.empty()) traced = trace::attach(std::make_shared<trace::ChromeSink>(a.trace));
+  std::shared_ptr<trace::ChromeSink> timeline;
+  if (!a.trace.empty()) {
+    timeline = std::make_shared<trace::ChromeSink>(a.trace);
+    traced = trace::attach(timeline);
+  }
 
   Model model = a.model.load(a.model.options());
   const auto source = a.model.open(model.signature());
@@ -202,6 +206,8 @@ void run(const Arguments& a) {
   if (a.report == "text") fmt::print(words, "{}", report_text(total, model.report()));
   if (a.report == "json") fmt::print(words, "{}", report_json(total, model.report()));
   if (a.checksum) fmt::print(words, "{}", checksum.text());
+  traced = {};
+  if (timeline) timeline->finish();
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ FileWriter::~FileWriter() {
 }
 
 void FileWriter::fail() const {
-  throw Error(ErrorKind::Usage, fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+  throw Error(ErrorKind::Usage,
+              fmt::format("cannot write {}: {}", path_ == "-" ? "to standard output" : path_, std::strerror(errno)));
 }
 
 void FileWriter::write(const void* data, size_t bytes) {
