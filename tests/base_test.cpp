@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "rondo/base/hash.h"
+#include "rondo/base/memory.h"
 #include "rondo/base/options.h"
 #include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
@@ -121,6 +122,21 @@ TEST(Options, AreReadAgainOnReload) {
   EXPECT_EQ(options().libcuda, "/somewhere/libcuda.so");
   reload_options();
   EXPECT_NE(options().libcuda, "/somewhere/libcuda.so");
+}
+
+// ---------------------------------------------------------------- memory
+
+TEST(Memory, WhatALackOfItInterruptedIsNamed) {
+  const auto named = [](const std::function<int()>& work) {
+    return message_of([&] { naming_memory([] { return std::string("while testing"); }, work); }, ErrorKind::Device);
+  };
+  const std::string head = "out of host memory while testing: this process holds ";
+  for (const std::string& message : {named([]() -> int { throw std::bad_alloc(); }),
+                                     named([] { return std::string().reserve(std::string().max_size() + 1), 0; })}) {
+    EXPECT_EQ(message.rfind(head, 0), 0u) << message;
+    EXPECT_NE(message.find(" MiB, the machine has "), message.npos) << message;
+  }
+  EXPECT_EQ(naming_memory([] { return std::string(); }, [] { return 3; }), 3);
 }
 
 // ---------------------------------------------------------------- temporaries

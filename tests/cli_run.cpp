@@ -195,6 +195,40 @@ TEST(CliRun, NumbersOutOfRangeAreWrongCalls) {
             "rondo: --rounds 0 --warm-up 3: expected 1 or more, and 0 or more\n");
 }
 
+TEST(CliRun, AListThatDoesNotFitIntoMemoryIsExitCode4AndSaysWhatWasRunning) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer ends the program where memory does";
+#endif
+  const std::string program = scratch() / "long.rondo", weights = scratch() / "none.safetensors";
+  std::ofstream(program) << "fn main(n: int) -> int { len(range(0 - n, n)) }\n";
+  ASSERT_EQ(run_program({"weights", "random", "-p", program, "-o", weights}).status, 0);
+  const std::string instances = scratch() / "long.jsonl";
+  for (const char* n : {"100000000000000", "4611686018427387904", "9223372036854775807"}) {
+    std::ofstream(instances) << n << "\n";
+    const auto finished = run_program({"run", program, "--weights", weights, "--instances", instances, "--device", "cpu"});
+    EXPECT_EQ(finished.status, 4) << finished.error;
+    EXPECT_EQ(finished.error.rfind("rondo: out of host memory while running a batch of 1 instance of " + program +
+                                       " (use a smaller batch, or shorter lists): this process holds ", 0), 0u)
+        << finished.error;
+  }
+}
+
+TEST(CliRun, AnInstanceThatDoesNotFitIntoMemoryIsNamed) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer ends the program where memory does";
+#endif
+  auto words = inputs("birnn", 8, 3);
+  const std::string long_line = scratch() / "line.jsonl";
+  std::ofstream(long_line) << "[1" << std::string(40'000'000, ' ') << "]\n[" << std::string(40'000'000, '1') << "]\n";
+  words[4] = long_line;
+  words.insert(words.begin(), "run");
+  // Room for the program and the first line, of which little is kept, but not for what is made of a number of 40 MB.
+  const auto finished = run_program(words, "ulimit -v 350000; RONDO_THREADS=1");
+  EXPECT_EQ(finished.status, 4) << finished.error;
+  EXPECT_EQ(finished.error.rfind("rondo: out of host memory while reading ", 0), 0u) << finished.error;
+  EXPECT_NE(finished.error.find(", and the process may have 341 MiB (ulimit -v)"), std::string::npos) << finished.error;
+}
+
 TEST(CliRun, AMachineWithoutACompilerIsExitCode3) {
   auto words = inputs("birnn", 8, 3);
   words.insert(words.begin(), "run");

@@ -39,13 +39,13 @@ struct Finished {
   std::string output, error;
 };
 
-// `before` goes in front of the program: "env RONDO_CXX=/nowhere". `out`: what stands in for standard output.
+// `before` goes in front of the program: "env RONDO_CXX=/nowhere", "cat file |". `out`: what stands in for standard output.
 inline Finished run_program(const std::vector<std::string>& words, const std::string& before = "",
                             const std::string& out = scratch() / "out") {
-  const std::string err = scratch() / "err";
+  const std::string err = scratch() / "err", input = !before.empty() && before.back() == '|' ? "" : " </dev/null";
   std::string command = before + " '" RONDO_PROGRAM "'";
   for (const std::string& word : words) command += " '" + word + "'";
-  const int status = std::system((command + " >'" + out + "' 2>'" + err + "' </dev/null").c_str());
+  const int status = std::system((command + " >'" + out + "' 2>'" + err + "'" + input).c_str());
   Finished finished{WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
                     std::filesystem::is_regular_file(out) ? read_file(out) : "", read_file(err)};
   // The shell reports a signal of its child as 128 + n.

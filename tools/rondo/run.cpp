@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "inputs.h"
+#include "rondo/base/memory.h"
 #include "rondo/base/trace.h"
 #include "rondo/io/file.h"
 #include "rondo/io/write_outputs.h"
@@ -185,7 +186,8 @@ void run(const Arguments& a) {
       const Outputs outputs = model.run(batch);
       total.run_ms += ms_since(at);
       at = Clock::now();
-      results.add(outputs);
+      naming_memory([&] { return fmt::format("while writing results of {} instances after {} others", count, total.instances); },
+                    [&] { results.add(outputs); });
       if (a.checksum) checksum.add(outputs);
       total.write_ms += ms_since(at);
       total.instances += count;
