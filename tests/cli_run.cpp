@@ -127,6 +127,50 @@ TEST(CliRun, TreesInBracketsBecomeInstances) {
   EXPECT_EQ(std::count(finished.output.begin(), finished.output.end(), '\n'), std::count(trees.begin(), trees.end(), '\n'));
 }
 
+TEST(CliRun, InstancesComeThroughStandardInputToo) {
+  auto lines = inputs("birnn", 8, 3), trees = inputs("treelstm", 8, 3);
+  const std::string bracketed = scratch() / "two.txt";
+  std::ofstream(bracketed) << "(2 (1 17) (1 4))\n(1 5)\n";
+  trees[3] = "--trees";
+  trees[4] = bracketed;
+  for (auto& words : {lines, trees}) {
+    auto piped = words;
+    piped[4] = "-";
+    piped.insert(piped.begin(), "run");
+    const auto read = run_with(words, {"--output", "-"});
+    piped.insert(piped.end(), {"--output", "-"});
+    const auto finished = run_program(piped, "cat '" + words[4] + "' |");
+    EXPECT_EQ(finished.status, 0) << finished.error;
+    EXPECT_EQ(finished.output, read.output);
+    EXPECT_NE(finished.output, "");
+    piped.front() = "bench";
+    piped.resize(8);
+    EXPECT_EQ(run_program(piped).error,
+              "rondo: " + words[3] + " -: bench reads its instances several times; expected a file\n");
+  }
+}
+
+TEST(CliRun, AByteOrderMarkMakesNoDifferenceToAnyText) {
+  const std::string mark = "\xef\xbb\xbf";
+  const auto marked = [&](const std::string& from) {
+    const std::string path = scratch() / ("marked" + std::filesystem::path(from).extension().string());
+    std::ofstream(path) << mark << read_file(from);
+    return path;
+  };
+  const auto plain = inputs("treelstm", 8, 3);
+  auto words = plain;
+  words[0] = marked(words[0]);
+  words[4] = marked(words[4]);
+  const auto wanted = run_with(plain, {"--output", "-"}), finished = run_with(words, {"--output", "-"});
+  EXPECT_EQ(finished.status, 0) << finished.error;
+  EXPECT_EQ(finished.output, wanted.output);
+  words[3] = "--trees";
+  words[4] = marked(kTrees);
+  const auto trees = run_with(words, {"--hash-words", "1000", "--output", "-"});
+  EXPECT_EQ(trees.status, 0) << trees.error;
+  EXPECT_NE(trees.output, "");
+}
+
 TEST(CliRun, NoInstancesAreNoResults) {
   auto words = inputs("birnn", 8, 3);
   const std::string empty = scratch() / "empty.jsonl";
