@@ -367,7 +367,7 @@ ir::Region Checker::apply(const Expr& call, size_t k, const std::vector<TypeId>&
         argument->kind = Expr::Kind::Name;
         argument->loc = e.loc;
         argument->name = fmt::format("${}", v);  // no name of the source has a $
-        scope_.emplace_back(argument->name, v);
+        scope_.add(argument->name, v);
         through.parts.push_back(std::move(argument));
         through.arg_names.emplace_back();
       }

@@ -57,12 +57,12 @@ void Checker::function(int index) {
   fn_.name = instance.name;
   fn_.loc = decl.loc;
   fn_.result = instance.signature.result;
-  scope_.clear();
+  scope_.close(0);
   std::vector<std::string> names;
   for (const Pattern& p : decl.params) check_pattern_names(p, &names);
   fn_.body = region(instance.signature.params, decl.loc, [&](const std::vector<Value>& params) {
     for (size_t k = 0; k < params.size(); ++k)
-      if (decl.params[k].kind == Pattern::Kind::Name) scope_.emplace_back(decl.params[k].name, params[k]);
+      if (decl.params[k].kind == Pattern::Kind::Name) scope_.add(decl.params[k].name, params[k]);
     return expr(*decl.body, {fn_.result, fmt::format("the result of fn {}", decl.name)});
   });
   program_.functions.push_back(std::move(fn_));
@@ -126,7 +126,7 @@ ir::Region Checker::region(const std::vector<TypeId>& params, Loc loc,
   body_ = &result.body;
   result.result = body(result.params);
   body_ = outer;
-  scope_.resize(scope);
+  scope_.close(scope);
   return result;
 }
 
@@ -146,9 +146,7 @@ TypeId Checker::branches(const std::vector<const Expr*>& values, const Expect& w
 }
 
 std::optional<Value> Checker::local(const std::string& name) const {
-  for (size_t k = scope_.size(); k-- > 0;)
-    if (scope_[k].first == name) return scope_[k].second;
-  return std::nullopt;
+  return scope_.find(name);
 }
 
 std::vector<std::string> Checker::callable_names() const {
@@ -163,7 +161,7 @@ std::vector<std::string> Checker::callable_names() const {
 
 std::vector<std::string> Checker::value_names() const {
   std::vector<std::string> names;
-  for (size_t k = scope_.size(); k-- > 0;) names.push_back(scope_[k].first);
+  for (size_t k = scope_.size(); k-- > 0;) names.push_back(scope_.name(k));
   for (const auto& [name, value] : constants_) names.push_back(name);
   for (const auto& [name, ref] : weights_) names.push_back(name);
   for (const auto& [name, ref] : constructors_) names.push_back(name);
@@ -320,7 +318,7 @@ Value Checker::block(const Expr& e, const Expect& want) {
     bind(let.pattern, expr(*let.value, type));
   }
   const Value result = expr(*e.parts[0], want);
-  scope_.resize(scope);
+  scope_.close(scope);
   return result;
 }
 

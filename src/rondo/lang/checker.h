@@ -14,6 +14,7 @@
 
 #include "rondo/ir/ir.h"
 #include "rondo/lang/ast.h"
+#include "rondo/lang/scope.h"
 #include "rondo/lang/lang.h"
 
 namespace rondo::lang {
@@ -231,7 +232,7 @@ class Checker {
   // The function that is being checked
   ir::Function fn_;
   std::vector<Value>* body_ = nullptr;
-  std::vector<std::pair<std::string, Value>> scope_;
+  Scope scope_;
   Bindings bindings_;
   std::string context_;  // " (in linear[N = 8, K = 4])"
 };

@@ -1,6 +1,10 @@
 // Expressions of tasks: a value at an index, affine in the axes of the task's index space, as loads and elementwise
 // operations. In a Gemm task sums of products become accumulators. Private to plan/stages.cpp.
 #pragma once
+#include <bit>
+#include <unordered_map>
+
+#include "rondo/base/hash.h"
 #include "rondo/plan/tasks.h"
 
 namespace rondo::plan::stages {
@@ -9,11 +13,14 @@ namespace rondo::plan::stages {
 class ExprList {
  public:
   int32_t add(const Expr& e) {
-    for (size_t i = 0; i < list.size(); ++i)
-      if (list[i].code == e.code && list[i].a == e.a && list[i].b == e.b && list[i].imm == e.imm && list[i].load == e.load)
-        return static_cast<int32_t>(i);
+    std::vector<int32_t>& alike = alike_[hash_of(e)];
+    for (const int32_t i : alike) {
+      const Expr& have = list[static_cast<size_t>(i)];
+      if (have.code == e.code && have.a == e.a && have.b == e.b && have.imm == e.imm && have.load == e.load) return i;
+    }
+    alike.push_back(static_cast<int32_t>(list.size()));
     list.push_back(e);
-    return static_cast<int32_t>(list.size()) - 1;
+    return alike.back();
   }
   int32_t immediate(double value) { return add({Pointwise::Imm, -1, -1, value, {}}); }
   int32_t load(const Load& load) { return add({Pointwise::Load, -1, -1, 0, load}); }
@@ -25,6 +32,16 @@ class ExprList {
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, int32_t> built;
+
+ private:
+  // Of what tells most expressions apart.
+  static uint64_t hash_of(const Expr& e) {
+    Hasher h;
+    h.number(static_cast<uint64_t>(e.code)).number(static_cast<uint32_t>(e.a)).number(static_cast<uint32_t>(e.b));
+    h.number(std::bit_cast<uint64_t>(e.imm)).number(static_cast<uint32_t>(e.load.index)).number(static_cast<uint64_t>(e.load.offset));
+    return h.finish().low;
+  }
+  std::unordered_map<uint64_t, std::vector<int32_t>> alike_;  // expressions of one hash
 };
 
 class Expressions : public Tasks {
@@ -258,7 +275,7 @@ class Expressions : public Tasks {
     std::vector<ASegment> result;
     const std::function<void(Value, int64_t)> collect = [&](Value a, int64_t k_offset) {
       const Op& o = op(a);
-      if (o.code == Opcode::Concat && o.i == g.a_k && !loads_task(a)) {
+      if (o.code == Opcode::Concat && o.i == g.a_k && !loads_task(a) && !kept_values_.count(a)) {
         for (const Value part : o.args) {
           collect(part, k_offset);
           k_offset += dims(part)[static_cast<size_t>(g.a_k)];
