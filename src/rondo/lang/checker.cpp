@@ -366,9 +366,18 @@ Value Checker::list(const Expr& e, const Expect& want) {
   return emit(std::move(op));
 }
 
+namespace {
+
+const char* take_apart_hint(const Type& type) {
+  return type.kind == TypeKind::Tuple ? "; take it apart with a pattern, as in let (a, b) = t" : "";
+}
+
+}  // namespace
+
 Value Checker::field(const Expr& e) {
   const Value v = expr(*e.parts[0]);
-  if (type(v).kind != TypeKind::Adt) fail(e.loc, fmt::format("{} has no fields", show(v)));
+  if (type(v).kind != TypeKind::Adt)
+    fail(e.loc, fmt::format("{} has no fields{}", show(v), take_apart_hint(type(v))));
   const Adt& adt = program_.types.adts[static_cast<size_t>(type(v).adt)];
   if (adt.constructors.size() != 1)
     fail(e.loc, fmt::format("{} has {} constructors, so its fields are reached by match", adt.name,
@@ -382,7 +391,8 @@ Value Checker::field(const Expr& e) {
 Value Checker::index(const Expr& e) {
   const Value v = expr(*e.parts[0]);
   if (type(v).kind == TypeKind::Tensor) return index_tensor(e, v);
-  if (type(v).kind != TypeKind::List) fail(e.loc, fmt::format("cannot index {}", show(v)));
+  if (type(v).kind != TypeKind::List)
+    fail(e.loc, fmt::format("cannot index {}{}", show(v), take_apart_hint(type(v))));
   if (e.subscripts.size() != 1 || e.subscripts[0].is_slice)
     fail(e.loc, "a list takes one index and no slices");
   return emit(Opcode::ListGet, {v, expr(*e.subscripts[0].low, {program_.types.integer(), "an index"})},
