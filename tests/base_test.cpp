@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "message_of.h"
 #include "rondo/base/hash.h"
 #include "rondo/base/memory.h"
 #include "rondo/base/options.h"
@@ -36,16 +37,7 @@ class Variable {
   bool had_ = false;
 };
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind);
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 // ---------------------------------------------------------------- hash
 

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "message_of.h"
 #include "rondo/base/options.h"
 #include "rondo/base/trace.h"
 #include "rondo/driver/nvrtc.h"
@@ -25,16 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using From = Outcome::From;
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 class Kernels : public testing::Test {
  protected:

@@ -18,7 +18,6 @@
 
 #include "rondo/base/options.h"
 #include "rondo/base/temporary.h"
-#include "rondo/base/trace.h"
 #include "rondo/error.h"
 
 extern char** environ;
@@ -256,13 +255,7 @@ std::shared_ptr<const Artifact> compile(std::string_view name, std::string_view 
   try {
     compiler = host_compiler(cache);
   } catch (const Error& e) {
-    const double start_us = trace::now_us();
-    const auto known = cache.find(any_key, name, ".so");
-    if (!known) throw;
-    if (outcome) *outcome = {Outcome::From::Disk, (trace::now_us() - start_us) / 1000};
-    trace::note(trace::Level::Info, "kernel.without_compiler",
-                fmt::format("{} is taken from the cache: {}", name, e.what()));
-    return known;
+    return cache.instead_of(e, any_key, name, ".so", outcome);
   }
   const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
   Outcome mine;

@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "rondo/base/hash.h"
+#include "rondo/error.h"
 
 namespace rondo::kernel {
 
@@ -66,6 +67,10 @@ class KernelCache {
   void put(Hash128 key, std::string_view name, std::string_view suffix, std::string bytes);
   // Null when it is nowhere.
   std::shared_ptr<const Artifact> find(Hash128 key, std::string_view name, std::string_view suffix);
+  // For want of a compiler: what any compiler made, kept by also() under `any_key`, with a note that says so.
+  // Throws `reason` when there is none.
+  std::shared_ptr<const Artifact> instead_of(const Error& reason, Hash128 any_key, std::string_view name,
+                                             std::string_view suffix, Outcome* outcome);
   // Keeps a source that did not compile; "" when the folder cannot be written.
   std::filesystem::path keep_source(Hash128 key, std::string_view name, std::string_view suffix,
                                     std::string_view source);

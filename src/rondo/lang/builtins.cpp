@@ -431,14 +431,7 @@ Value Checker::scan(const Expr& e, const Expect& want) {
 
 Value Checker::concurrent(const Expr& e, const Expect& want) {
   arity(e, 2, kAny);
-  std::vector<TypeId> wanted;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
-    wanted = program_.types[want.type].args;
-  std::vector<Value> values;
-  for (size_t k = 0; k < e.parts.size(); ++k)
-    values.push_back(
-        expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
-  return emit(Opcode::Concurrent, values, e.loc);
+  return emit(Opcode::Concurrent, elements(e, want), e.loc);
 }
 
 Value Checker::phase(const Expr& e, const Expect& want) {

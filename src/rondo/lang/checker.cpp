@@ -335,7 +335,7 @@ Value Checker::if_else(const Expr& e, const Expect& want) {
   return emit_control(std::move(op));
 }
 
-Value Checker::tuple(const Expr& e, const Expect& want) {
+std::vector<Value> Checker::elements(const Expr& e, const Expect& want) {
   std::vector<TypeId> wanted;
   if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
     wanted = program_.types[want.type].args;
@@ -343,7 +343,11 @@ Value Checker::tuple(const Expr& e, const Expect& want) {
   for (size_t k = 0; k < e.parts.size(); ++k)
     values.push_back(
         expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
-  return emit(Opcode::Tuple, std::move(values), e.loc);
+  return values;
+}
+
+Value Checker::tuple(const Expr& e, const Expect& want) {
+  return emit(Opcode::Tuple, elements(e, want), e.loc);
 }
 
 Value Checker::list(const Expr& e, const Expect& want) {

@@ -126,6 +126,7 @@ class Checker {
   Value index(const Expr& e);
   Value index_tensor(const Expr& e, Value tensor);
   Value field(const Expr& e);
+  std::vector<Value> elements(const Expr& e, const Expect& want);  // of a tuple that is asked for
   Value tuple(const Expr& e, const Expect& want);
   Value list(const Expr& e, const Expect& want);
   Value call(const Expr& e, const Expect& want);

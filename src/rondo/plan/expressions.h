@@ -204,22 +204,17 @@ class Expressions : public Tasks {
   std::optional<Product> product_at(Value v, const Map& map) const {
     const std::optional<GemmForm> g = gemm_form(v);
     if (!g) return std::nullopt;
+    // Along this axis of the task, and along no other.
+    const auto along = [&](const Index& index, size_t axis) {
+      return (index.coef[axis] == 1 || (index.coef[axis] == 0 && axes_[axis] == 1)) &&
+             (index.coef[1 - axis] == 0 || axes_[1 - axis] == 1);
+    };
     Product p{v, 0, 0};
-    if (g->out_n >= 0) {
-      const Index& n = map[static_cast<size_t>(g->out_n)];
-      if (n.coef[0] != 1 && !(n.coef[0] == 0 && axes_[0] == 1)) return std::nullopt;
-      if (n.coef[1] != 0 && axes_[1] != 1) return std::nullopt;
-      p.n_offset = n.offset;
-    } else if (axes_[0] != 1) {
-      return std::nullopt;
-    }
-    if (g->out_f >= 0) {
-      const Index& f = map[static_cast<size_t>(g->out_f)];
-      if (f.coef[1] != 1 && !(f.coef[1] == 0 && axes_[1] == 1)) return std::nullopt;
-      if (f.coef[0] != 0 && axes_[0] != 1) return std::nullopt;
-      p.f_offset = f.offset;
-    } else if (axes_[1] != 1) {
-      return std::nullopt;
+    const std::pair<int, int64_t*> sides[] = {{g->out_n, &p.n_offset}, {g->out_f, &p.f_offset}};
+    for (size_t axis = 0; axis < 2; ++axis) {
+      const auto& [dimension, offset] = sides[axis];
+      if (dimension < 0 ? axes_[axis] != 1 : !along(map[static_cast<size_t>(dimension)], axis)) return std::nullopt;
+      if (dimension >= 0) *offset = map[static_cast<size_t>(dimension)].offset;
     }
     return p;
   }
