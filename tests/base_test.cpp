@@ -5,13 +5,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
 
+#include "message_of.h"
 #include "rondo/base/hash.h"
+#include "rondo/base/memory.h"
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
 #include "rondo/error.h"
 
@@ -33,16 +37,7 @@ class Variable {
   bool had_ = false;
 };
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind);
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 // ---------------------------------------------------------------- hash
 
@@ -119,6 +114,54 @@ TEST(Options, AreReadAgainOnReload) {
   EXPECT_EQ(options().libcuda, "/somewhere/libcuda.so");
   reload_options();
   EXPECT_NE(options().libcuda, "/somewhere/libcuda.so");
+}
+
+// ---------------------------------------------------------------- memory
+
+TEST(Memory, WhatALackOfItInterruptedIsNamed) {
+  const auto named = [](const std::function<int()>& work) {
+    return message_of([&] { naming_memory([] { return std::string("while testing"); }, work); }, ErrorKind::Device);
+  };
+  const std::string head = "out of host memory while testing: this process holds ";
+  for (const std::string& message : {named([]() -> int { throw std::bad_alloc(); }),
+                                     named([] { return std::string().reserve(std::string().max_size() + 1), 0; })}) {
+    EXPECT_EQ(message.rfind(head, 0), 0u) << message;
+    EXPECT_NE(message.find(" MiB, the machine has "), message.npos) << message;
+  }
+  EXPECT_EQ(naming_memory([] { return std::string(); }, [] { return 3; }), 3);
+}
+
+// ---------------------------------------------------------------- temporaries
+
+TEST(Temporaries, AreRemovedWhileListedAndLeftAloneAfterwards) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("rondo_temporaries_" + std::to_string(getpid()));
+  const fs::path file = folder / "file", other = folder / "other";
+  fs::create_directory(folder);
+  for (const fs::path& path : {file, other}) std::ofstream(path) << "x";
+  {
+    const Temporary listed(folder), inside(file);
+    { const Temporary over(other); }
+    remove_temporaries();
+    EXPECT_FALSE(fs::exists(file));
+    EXPECT_TRUE(fs::exists(other)) << "was taken off the list";
+    remove_temporaries();  // what was removed is off the list too
+  }
+  fs::remove(other);
+  const Temporary listed(folder);
+  remove_temporaries();
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+TEST(Temporaries, ThoseThatDoNotFitAreNotListed) {
+  const std::string path = std::filesystem::temp_directory_path() / ("rondo_temporary_" + std::to_string(getpid()));
+  std::ofstream(path) << "x";
+  std::list<Temporary> others;
+  for (size_t i = 0; i < 2 * Temporary::kMost; ++i) others.emplace_back("/nowhere/file");
+  const Temporary one_too_many(path), too_long(std::string(Temporary::kLongest, '/'));
+  remove_temporaries();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove(path);
 }
 
 // ---------------------------------------------------------------- trace

@@ -1,5 +1,6 @@
 // The program `rondo` from outside: exit codes, what stands on stdout and stderr, files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -110,12 +111,6 @@ TEST(Cli, DoctorWithoutAGpuFailsOnlyWhenAskedForOne) {
   EXPECT_EQ(finished.error, "rondo: cuda was asked for: see above for what it lacks\n");
 }
 
-TEST(Cli, AFullDiskUnderStandardOutputIsSaid) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
-  const std::string command = std::string("'" RONDO_PROGRAM "' check '") + kTree + "' >/dev/full 2>/dev/null";
-  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
-}
-
 // A model small enough to compile in a moment, with weights and two instances.
 struct Small {
   std::string program = file("small.rondo", "weight w: f32[3]; fn main(i: int) -> f32[3] { tanh(w * float(i)) }\n");
@@ -136,6 +131,19 @@ TEST(Cli, ColdAndWarmCacheGiveTheSameBytes) {
   EXPECT_EQ(std::count(cold.output.begin(), cold.output.end(), '\n'), 2) << cold.output;
 }
 
+TEST(Cli, AWarmCacheNeedsNoCompiler) {
+  const Small small;
+  const std::string cache = "env RONDO_CACHE_DIR=" + (rondo::testing::scratch() / "carried").string();
+  const auto cold = run_program(small.run("-"), cache), without = run_program(small.run("-"), cache + " PATH=/nowhere");
+  EXPECT_EQ(without.status, 0) << without.error;
+  EXPECT_EQ(without.output, cold.output);
+  std::vector<std::string> other = small.run("-");
+  other[1] = file("other.rondo", "weight w: f32[3]; fn main(i: int) -> f32[3] { exp(w * float(i)) }\n");
+  const auto missing = run_program(other, cache + " PATH=/nowhere");
+  EXPECT_EQ(missing.status, 3);
+  EXPECT_EQ(missing.error.rfind("rondo: no C++ compiler is on the PATH", 0), 0u) << missing.error;
+}
+
 TEST(Cli, ResultsDoNotReplaceWhatTheyAreMadeFrom) {
   const Small small;
   const std::string before = rondo::testing::read_file(small.weights);
@@ -144,6 +152,81 @@ TEST(Cli, ResultsDoNotReplaceWhatTheyAreMadeFrom) {
   EXPECT_EQ(finished.error, "rondo: --output " + small.weights + " is the input " + small.weights + ": expected another file\n");
   EXPECT_EQ(rondo::testing::read_file(small.weights), before);
   EXPECT_EQ(run_program(small.run("")).status, 2);
+}
+
+TEST(Cli, AFullDiskUnderStandardOutputIsSaidByEveryVerb) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const Small small;
+  std::vector<std::string> report = small.run(rondo::testing::scratch() / "full.jsonl"), bench = small.run("");
+  report[report.size() - 3] = "json";
+  bench.resize(6);
+  bench[0] = "bench";
+  bench.insert(bench.end(), {"--batch", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", "--rounds", "1"});  // more than a buffer holds
+  for (const auto& words : std::vector<std::vector<std::string>>{{"--help"},
+                                                                 {"--version"},
+                                                                 {"run", "--help"},
+                                                                 {"check", kTree},
+                                                                 {"dump", "--stage", "ir", kTree},
+                                                                 {"instances", "spec", "--model", "birnn"},
+                                                                 {"doctor"},
+                                                                 report,
+                                                                 small.run("-"),
+                                                                 bench}) {
+    const auto finished = run_program(words, "", "/dev/full");
+    EXPECT_EQ(finished.status, 2) << words[0];
+    EXPECT_EQ(finished.error.rfind("rondo: cannot write to standard output: ", 0), 0u) << words[0] << ": " << finished.error;
+  }
+}
+
+TEST(Cli, AFullDiskUnderAFileIsSaid) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const Small small;
+  std::vector<std::string> traced = small.run("-");
+  traced.insert(traced.end(), {"--trace", "/dev/full"});
+  EXPECT_EQ(run_program(traced).error, "rondo: cannot write the trace to /dev/full (No space left on device): expected room for it\n");
+  const auto finished = run_program({"dump", "--stage", "ir", kTree, "-o", "/dev/full"});
+  EXPECT_EQ(finished.error, "rondo: cannot write /dev/full: No space left on device\n");
+  EXPECT_EQ(finished.status, 2);
+}
+
+// Names in a folder that end so.
+std::vector<std::string> names(const std::filesystem::path& folder, const std::string& tail) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name.size() >= tail.size() && name.compare(name.size() - tail.size(), tail.size(), tail) == 0) found.push_back(name);
+  }
+  return found;
+}
+
+TEST(Cli, AnInterruptedRunLeavesNoHalfFile) {
+  Small small;
+  small.instances = rondo::testing::scratch() / "pipe.jsonl";
+  std::filesystem::remove(small.instances);
+  ASSERT_EQ(mkfifo(small.instances.c_str(), 0600), 0);
+  const std::filesystem::path folder = rondo::testing::scratch() / "interrupted";
+  std::filesystem::create_directory(folder);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    rondo::testing::Started run(small.run(folder / "out.jsonl"));
+    std::ofstream instances(small.instances);  // stays open: the program waits for more
+    ASSERT_TRUE(rondo::testing::wait_until([&] { return names(folder, ".tmp").size() == 1; }));
+    EXPECT_EQ(run.finish(signal), signal);
+    EXPECT_EQ(names(folder, ""), std::vector<std::string>());
+  }
+}
+
+TEST(Cli, AnInterruptedCompilerLeavesNoFolder) {
+  const Small small;
+  const std::filesystem::path folder = rondo::testing::scratch() / "compiling", started = rondo::testing::scratch() / "started";
+  std::filesystem::create_directory(folder);
+  std::filesystem::remove(started);
+  const std::string slow = file("slow", "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\ntouch " + started.string() + "\nexec sleep 60\n");
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  rondo::testing::Started run(small.run("-"), {"RONDO_CXX=" + slow, "TMPDIR=" + folder.string()});
+  ASSERT_TRUE(rondo::testing::wait_until([&] { return std::filesystem::exists(started); }));
+  EXPECT_GE(names(folder, "").size(), 1u);
+  EXPECT_EQ(run.finish(SIGINT), SIGINT);
+  EXPECT_EQ(names(folder, ""), std::vector<std::string>());
 }
 
 TEST(Cli, StandardOutputLeadingToAFileStaysWhatItIs) {

@@ -127,6 +127,50 @@ TEST(CliRun, TreesInBracketsBecomeInstances) {
   EXPECT_EQ(std::count(finished.output.begin(), finished.output.end(), '\n'), std::count(trees.begin(), trees.end(), '\n'));
 }
 
+TEST(CliRun, InstancesComeThroughStandardInputToo) {
+  auto lines = inputs("birnn", 8, 3), trees = inputs("treelstm", 8, 3);
+  const std::string bracketed = scratch() / "two.txt";
+  std::ofstream(bracketed) << "(2 (1 17) (1 4))\n(1 5)\n";
+  trees[3] = "--trees";
+  trees[4] = bracketed;
+  for (auto& words : {lines, trees}) {
+    auto piped = words;
+    piped[4] = "-";
+    piped.insert(piped.begin(), "run");
+    const auto read = run_with(words, {"--output", "-"});
+    piped.insert(piped.end(), {"--output", "-"});
+    const auto finished = run_program(piped, "cat '" + words[4] + "' |");
+    EXPECT_EQ(finished.status, 0) << finished.error;
+    EXPECT_EQ(finished.output, read.output);
+    EXPECT_NE(finished.output, "");
+    piped.front() = "bench";
+    piped.resize(8);
+    EXPECT_EQ(run_program(piped).error,
+              "rondo: " + words[3] + " -: bench reads its instances several times; expected a file\n");
+  }
+}
+
+TEST(CliRun, AByteOrderMarkMakesNoDifferenceToAnyText) {
+  const std::string mark = "\xef\xbb\xbf";
+  const auto marked = [&](const std::string& from) {
+    const std::string path = scratch() / ("marked" + std::filesystem::path(from).extension().string());
+    std::ofstream(path) << mark << read_file(from);
+    return path;
+  };
+  const auto plain = inputs("treelstm", 8, 3);
+  auto words = plain;
+  words[0] = marked(words[0]);
+  words[4] = marked(words[4]);
+  const auto wanted = run_with(plain, {"--output", "-"}), finished = run_with(words, {"--output", "-"});
+  EXPECT_EQ(finished.status, 0) << finished.error;
+  EXPECT_EQ(finished.output, wanted.output);
+  words[3] = "--trees";
+  words[4] = marked(kTrees);
+  const auto trees = run_with(words, {"--hash-words", "1000", "--output", "-"});
+  EXPECT_EQ(trees.status, 0) << trees.error;
+  EXPECT_NE(trees.output, "");
+}
+
 TEST(CliRun, NoInstancesAreNoResults) {
   auto words = inputs("birnn", 8, 3);
   const std::string empty = scratch() / "empty.jsonl";
@@ -193,6 +237,40 @@ TEST(CliRun, NumbersOutOfRangeAreWrongCalls) {
   EXPECT_EQ(run_with(words, {"-D", "H"}).error, "rondo: -D H: expected NAME=VALUE with a whole number, as in -D H=512\n");
   EXPECT_EQ(run_with(words, {"--rounds", "0"}, "bench").error,
             "rondo: --rounds 0 --warm-up 3: expected 1 or more, and 0 or more\n");
+}
+
+TEST(CliRun, AListThatDoesNotFitIntoMemoryIsExitCode4AndSaysWhatWasRunning) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer ends the program where memory does";
+#endif
+  const std::string program = scratch() / "long.rondo", weights = scratch() / "none.safetensors";
+  std::ofstream(program) << "fn main(n: int) -> int { len(range(0 - n, n)) }\n";
+  ASSERT_EQ(run_program({"weights", "random", "-p", program, "-o", weights}).status, 0);
+  const std::string instances = scratch() / "long.jsonl";
+  for (const char* n : {"100000000000000", "4611686018427387904", "9223372036854775807"}) {
+    std::ofstream(instances) << n << "\n";
+    const auto finished = run_program({"run", program, "--weights", weights, "--instances", instances, "--device", "cpu"});
+    EXPECT_EQ(finished.status, 4) << finished.error;
+    EXPECT_EQ(finished.error.rfind("rondo: out of host memory while running a batch of 1 instance of " + program +
+                                       " (use a smaller batch, or shorter lists): this process holds ", 0), 0u)
+        << finished.error;
+  }
+}
+
+TEST(CliRun, AnInstanceThatDoesNotFitIntoMemoryIsNamed) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "AddressSanitizer ends the program where memory does";
+#endif
+  auto words = inputs("birnn", 8, 3);
+  const std::string long_line = scratch() / "line.jsonl";
+  std::ofstream(long_line) << "[1" << std::string(40'000'000, ' ') << "]\n[" << std::string(40'000'000, '1') << "]\n";
+  words[4] = long_line;
+  words.insert(words.begin(), "run");
+  // Room for the program and the first line, of which little is kept, but not for what is made of a number of 40 MB.
+  const auto finished = run_program(words, "ulimit -v 350000; RONDO_THREADS=1");
+  EXPECT_EQ(finished.status, 4) << finished.error;
+  EXPECT_EQ(finished.error.rfind("rondo: out of host memory while reading ", 0), 0u) << finished.error;
+  EXPECT_NE(finished.error.find(", and the process may have 341 MiB (ulimit -v)"), std::string::npos) << finished.error;
 }
 
 TEST(CliRun, AMachineWithoutACompilerIsExitCode3) {

@@ -48,6 +48,8 @@ v8 tanh_of(v8 x) { return tanh_v(x); }
 v8 sigmoid_of(v8 x) { return sigmoid_v(x); }
 v8 log_of(v8 x) { return log_v(x); }
 v8 erf_of(v8 x) { return erf_v(x); }
+v8 sin_of(v8 x) { return sin_v(x); }
+v8 cos_of(v8 x) { return cos_v(x); }
 
 constexpr uint32_t kStep = 4099;  // a prime: a few hundred thousand floats of all exponents
 
@@ -76,6 +78,40 @@ TEST(VectorMath, ErfIsWithinTwoUlp) {
                 erf_of, [](double x) { return std::erf(x); }, kStep),
             2.0);
 }
+TEST(VectorMath, SinAndCosAreWithinTwoUlp) {
+  EXPECT_LE(worst(
+                sin_of, [](double x) { return std::sin(x); }, kStep),
+            2.0);
+  EXPECT_LE(worst(
+                cos_of, [](double x) { return std::cos(x); }, kStep),
+            2.0);
+}
+// Floats beside multiples of pi/2 are where a reduction loses its digits; and where the reduction changes
+// hands.
+TEST(VectorMath, SinAndCosAreWithinTwoUlpBesideTheirZeros) {
+  double most = 0;
+  const auto look = [&](float x) {
+    most = std::max({most, ulps(sin_v(splat(x))[5], std::sin(static_cast<double>(x))),
+                     ulps(cos_v(splat(x))[5], std::cos(static_cast<double>(x)))});
+  };
+  for (int64_t n = 1; n < 1'100'000; n = n < 3000 ? n + 1 : n + 37)
+    for (const int sign : {1, -1}) {
+      const float near = static_cast<float>(sign * static_cast<double>(n) * 1.5707963267948966);
+      for (const float x : {std::nextafter(near, -INFINITY), near, std::nextafter(near, INFINITY)}) look(x);
+    }
+  for (float x = kMostReduced - 5; x < kMostReduced + 5; x = std::nextafter(x, INFINITY)) look(x);
+  EXPECT_LE(most, 2.0);
+}
+TEST(VectorMath, ALaneBeyondTheReductionChangesNoOther) {
+  v8 x = splat(0.5f);
+  x[3] = 1e30f;
+  EXPECT_EQ(sin_v(x)[3], sin_v(splat(1e30f))[0]);
+  EXPECT_EQ(cos_v(x)[3], cos_v(splat(1e30f))[7]);
+  for (const int lane : {0, 2, 4, 7}) {
+    EXPECT_EQ(sin_v(x)[lane], sin_v(splat(0.5f))[1]);
+    EXPECT_EQ(cos_v(x)[lane], cos_v(splat(0.5f))[1]);
+  }
+}
 TEST(VectorMath, GeluIsWithinAMillionth) {
   for (int k = -4000; k <= 4000; ++k) {
     const float x = static_cast<float>(k) / 400;
@@ -97,7 +133,12 @@ TEST(VectorMath, InfinitiesAndNaNs) {
   EXPECT_EQ(erf_v(splat(inf))[0], 1.0f);
   EXPECT_EQ(erf_v(splat(-inf))[0], -1.0f);
   EXPECT_TRUE(std::isnan(log_v(splat(-1.0f))[0]));
-  for (Vector f : {exp_of, tanh_of, sigmoid_of, log_of, erf_of}) EXPECT_TRUE(std::isnan(f(splat(nan))[0]));
+  for (Vector f : {sin_of, cos_of})
+    for (const float x : {inf, -inf}) EXPECT_TRUE(std::isnan(f(splat(x))[0]));
+  EXPECT_EQ(sin_v(splat(0.0f))[0], 0.0f);
+  EXPECT_EQ(cos_v(splat(0.0f))[0], 1.0f);
+  for (Vector f : {exp_of, tanh_of, sigmoid_of, log_of, erf_of, sin_of, cos_of})
+    EXPECT_TRUE(std::isnan(f(splat(nan))[0]));
   EXPECT_TRUE(std::isnan(relu_v(splat(nan))[0]));
 }
 

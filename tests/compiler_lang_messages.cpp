@@ -85,7 +85,14 @@ TEST(Message, OfBlocks) {
                "expected '}': a value in the middle of a block has no effect; name it with let, or drop the "
                "';', got ';'"));
   EXPECT_EQ(message("fn main(n: int) -> int { let a = n a }"), at(1, 36, "expected ';', got 'a'"));
-  EXPECT_EQ(message("fn main(n: int) -> int { let 1 = n; n }"), at(1, 30, "expected a pattern, got '1'"));
+  EXPECT_EQ(message("fn main(n: int) -> int { let 1 = n; n }"),
+            at(1, 30, "expected a pattern, got '1': ints and bools are told apart by if"));
+  EXPECT_EQ(message("fn main(n: int) -> int { match n { 0 => 1, _ => 2 } }"),
+            at(1, 36, "expected a pattern, got '0': ints and bools are told apart by if"));
+  EXPECT_EQ(message("fn main(b: bool) -> int { match b { true => 1, false => 2 } }"),
+            at(1, 37, "expected a pattern, got 'true': ints and bools are told apart by if"));
+  EXPECT_EQ(message("fn main(n: int) -> int { match n { m => m } }"),
+            at(1, 32, "cannot match int: match is for algebraic types and lists; use if or let"));
   EXPECT_EQ(message("fn main(n: int) -> int { let () = n; n }"),
             at(1, 30, "a tuple pattern has 2 or more parts"));
 }
@@ -98,7 +105,10 @@ TEST(Message, OfOperatorSyntax) {
             "t.rondo:9:1: error: expected 'else': an if is a value, so both sides are needed, got '}'");
   EXPECT_EQ(in_main("int", "half(x)(n)"), "8: error: only a function's name can be called");
   EXPECT_EQ(in_main("int", "xs[]"), "3: error: expected an index or a slice between '[' and ']'");
-  EXPECT_EQ(in_main("int", "t.1"), "3: error: expected the name of a field, got '1'");
+  EXPECT_EQ(
+      in_main("int", "t.1"),
+      "3: error: expected the name of a field: a tuple is taken apart with a pattern, as in let (a, b) = t");
+  EXPECT_EQ(in_main("int", "t.(1)"), "3: error: expected the name of a field, got '('");
   EXPECT_EQ(in_main("int", "match xs { [] => 1 x => 2 }"), "20: error: expected ',' or '}', got 'x'");
   EXPECT_EQ(in_main("int", "match xs { [a, b] => 2 }"),
             "14: error: expected ', ..rest]': a list is matched as [] or [first, ..rest], got ','");
@@ -284,6 +294,8 @@ TEST(Message, OfCalls) {
 
 TEST(Message, OfFields) {
   EXPECT_EQ(in_main("f32[]", "n.px"), "3: error: int has no fields");
+  EXPECT_EQ(in_main("int", "(n, n).px"),
+            "8: error: (int, int) has no fields; take it apart with a pattern, as in let (a, b) = t");
   EXPECT_EQ(in_main("f32[]", "t.left"),
             "3: error: Tree has 2 constructors, so its fields are reached by match");
   EXPECT_EQ(in_main("f32[]", "Point(1, 2).p"), "13: error: unknown field of Point: p");
@@ -292,6 +304,8 @@ TEST(Message, OfFields) {
 
 TEST(Message, OfSubscripts) {
   EXPECT_EQ(in_main("int", "n[0]"), "2: error: cannot index int");
+  EXPECT_EQ(in_main("int", "(n, n)[0]"),
+            "7: error: cannot index (int, int); take it apart with a pattern, as in let (a, b) = t");
   EXPECT_EQ(in_main("int", "xs[x]"), "4: error: an index: expected int, got f32[4]");
   EXPECT_EQ(in_main("int", "xs[0:1]"), "3: error: a list takes one index and no slices");
   EXPECT_EQ(in_main("f32[]", "x[0, 1]"),

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "compiler_analysis_support.h"
 #include "host_interpreter.h"
 #include "rondo/plan/lower.h"
@@ -120,6 +122,20 @@ TEST(Lower, MarksOfPhasesAreGone) {
   const std::string host =
       host_text("fn main(xs: [f32[4]]) -> [f32[4]] { map(phase(map(xs, |x| tanh(x))), |x| exp(phase(x))) }");
   EXPECT_TRUE(lacks(host, "phase"));
+}
+
+// Chains between blocks and around them; by recursion they would need more than the stack.
+TEST(Lower, ThirtyThousandLetsAreLowered) {
+  constexpr int kLets = 30'000;
+  const auto blocks = [](const std::string& more, const char* params, const char* first, const char* next, const char* last) {
+    std::string text = more + "fn main(" + params + ") -> f32[2,2] {\n  let a0 = " + first + ";\n";
+    for (int i = 1; i < kLets; ++i) text += fmt::format("  let a{} = ", i) + fmt::format(fmt::runtime(next), fmt::format("a{}", i - 1)) + ";\n";
+    return lowered(text + fmt::format(fmt::runtime(last), fmt::format("a{}", kLets - 1)) + "\n}").plan.blocks.size();
+  };
+  EXPECT_EQ(blocks("", "x: f32[2,2]", "x", "transpose({})", "{} * 2.0"), 2u);       // views that the block repeats
+  EXPECT_EQ(blocks("", "x: f32[2,2]", "x", "phase({} + 1.0)", "{}"), 30'000u);      // as many blocks
+  const std::string loop = "fn f(n: int, x: f32[2,2]) -> f32[2,2] { if n == 0 { x } else { f(n - 1, tanh(x)) } }\n";
+  EXPECT_EQ(blocks(loop, "n: int, x: f32[2,2]", "x", "tanh({} + x)", "f(n, {})"), 3u);  // what a call depends on
 }
 
 TEST(Lower, NameOfTheProgramIsAnIdentifier) {

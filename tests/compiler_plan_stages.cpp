@@ -236,16 +236,45 @@ TEST(Stages, ValuesUsedTwiceAreBuiltOnce) {
   EXPECT_LT(difference(b, 12), 1e-12);
 }
 
-TEST(Stages, AChainOfThousandsIsBuilt) {
+// `count` lets of main, made from the name of the last and its number.
+std::string straight_line(int count, const std::string& head, const std::string& first, const std::function<std::string(std::string, int)>& next) {
+  std::string text = head + " {\n  let a0 = " + first + ";\n";
+  for (int i = 1; i < count; ++i) text += fmt::format("  let a{} = {};\n", i, next(fmt::format("a{}", i - 1), i));
+  return text + fmt::format("  a{}\n}}", count - 1);
+}
+
+const char kVector[] = "weight w: f32[8,8]; fn main(x: f32[8]) -> f32[8]";
+
+// Chains of every kind that the planner walks; by recursion they would need more than the stack.
+TEST(Stages, ThirtyThousandLetsArePlanned) {
 #if defined(__SANITIZE_ADDRESS__)
-  constexpr int kLets = 300;  // its frames take several times the stack
+  constexpr int kLets = 10'000;  // its frames are larger
 #else
-  constexpr int kLets = 3000;
+  constexpr int kLets = 30'000;
 #endif
-  std::string text = "fn main(x: f32[8]) -> f32[8] {\n  let a0 = x;\n";
-  for (int i = 0; i < kLets; ++i) text += fmt::format("  let a{} = tanh(a{} + {}.0);\n", i + 1, i, i % 7);
-  const Built b = build(text + fmt::format("  a{}\n}}", kLets));
-  EXPECT_EQ(b.block().kernels.size(), 1u);
+  const auto planned = [](const char* head, const char* first, const char* next) {
+    return build(straight_line(kLets, head, first, [&](auto a, int) { return fmt::format(fmt::runtime(next), a); }));
+  };
+  const char* const square = "fn main(x: f32[4,4]) -> f32[4,4]";
+  EXPECT_EQ(planned(kVector, "x", "tanh({} + x)").block().kernels.size(), 1u);
+  EXPECT_EQ(planned(kVector, "x", "x * sum({})").block().kernels.size(), 1u);
+  EXPECT_EQ(planned(kVector, "x", "tanh(w @ {})").gemms(), kLets - 1);
+  EXPECT_EQ(planned(square, "x", "transpose({})").block().kernels.size(), 1u);
+  EXPECT_EQ(planned(square, "tanh(x)", "transpose({})").block().kernels.size(), 1u);
+}
+
+TEST(Stages, AChainThatIsCutComputesTheSame) {
+  int seed = 40;
+  for (const auto& [first, next] : std::vector<std::pair<std::string, std::string>>{
+           {"x", "tanh({} + x * 0.1)"}, {"w @ x", "tanh({} + x * 0.1)"}, {"w @ x", "{} * 0.9 + w @ x"}, {"x", "{0} - sum({0}) * 0.1"}, {"x", "reshape(transpose(reshape({}, 2, 4)), 8) * 0.99"},
+           {"x", "concat({0}[1:8], {0}[0:1] * 0.5)"}}) {
+    const Built b = build(straight_line(3 * 256 + 5, kVector, first, [&](auto a, int) { return fmt::format(fmt::runtime(next), a); }));
+    EXPECT_LT(difference(b, ++seed), 1e-9) << next;
+    size_t longest = 0;
+    for (const Kernel& kernel : b.block().kernels)
+      for (const Step& step : kernel.steps) longest = std::max(longest, step.exprs.size());
+    EXPECT_LT(longest, 1200u) << next;
+  }
 }
 
 TEST(Stages, WithoutFusionEveryProductIsAKernelAndALaunch) {

@@ -1,5 +1,6 @@
 // One suite for every device: cpu always, cuda where there is one (a test is skipped with the reason where
 // there is not).
+#include "message_of.h"
 #include "rondo/device/device.h"
 
 #include <gtest/gtest.h>
@@ -16,16 +17,7 @@
 namespace rondo::device {
 namespace {
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 // The same small kernel for each device: it reads the count of its bucket at `level` from the table and adds
 // weights[0] to each of the `count` floats that the table's first word pair points to.

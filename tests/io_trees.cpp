@@ -56,6 +56,9 @@ TEST(Trees, WordsComeFromAFileOrAHash) {
   const test::TempFile vocabulary(".txt", "<unk>\nthe\r\nfilm\n");
   EXPECT_EQ(read("(2 (1 the) (1 movie))", test::tree_signature(), Vocabulary::file(vocabulary.path())),
             "{\"Node\":[{\"Leaf\":[1]},{\"Leaf\":[0]}]}\n");
+  const test::TempFile marked(".txt", "\xef\xbb\xbf<unk>\nthe\n");
+  EXPECT_EQ(read("(1 the)", test::tree_signature(), Vocabulary::file(marked.path())), "{\"Leaf\":[1]}\n");
+  EXPECT_EQ(read("(1 film)", test::tree_signature(), Vocabulary::file(marked.path())), "{\"Leaf\":[0]}\n");
   const test::TempFile closed(".txt", "the\nfilm");
   EXPECT_EQ(error_of([&] { read("(2 (1 the)\n  (1 movie))", test::tree_signature(), Vocabulary::file(closed.path())); }),
             "usage: t.txt:2:3: word 'movie' is not in " + closed.path() + ", which has no <unk> either");

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "message_of.h"
 #include "rondo/base/options.h"
 #include "rondo/base/trace.h"
 #include "rondo/driver/nvrtc.h"
@@ -25,16 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using From = Outcome::From;
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 class Kernels : public testing::Test {
  protected:
@@ -143,6 +135,23 @@ TEST_F(Kernels, ADamagedFileIsDeletedAndMadeAgainWhereverTheDamageIs) {
   KernelCache cache(folder_);
   get(cache, "x", &compiled);
   EXPECT_EQ(compiled, expected);
+  trace::set_log_level(trace::Level::Warn);
+}
+
+TEST_F(Kernels, APipeInPlaceOfAFileIsReplacedAndNotWaitedFor) {
+  trace::set_log_level(trace::Level::Off);
+  int compiled = 0;
+  {
+    KernelCache cache(folder_);
+    get(cache, "x", &compiled);
+  }
+  const fs::path file = files(".bin").at(0);
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  KernelCache cache(folder_);
+  EXPECT_EQ(get(cache, "x", &compiled), "made of x");
+  EXPECT_EQ(compiled, 2);
+  EXPECT_TRUE(fs::is_regular_file(file));
   trace::set_log_level(trace::Level::Warn);
 }
 
@@ -265,7 +274,8 @@ TEST_F(Kernels, HostTextThatDoesNotCompileIsKeptAndTheLogIsShown) {
 TEST_F(Kernels, WithoutACompilerTheMessageSaysWhatToInstall) {
   const std::string path = std::getenv("PATH");
   use("PATH", folder_);
-  EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
+  KernelCache cache(folder_);
+  EXPECT_EQ(message_of([&] { host_compiler(cache); }, ErrorKind::Unavailable),
             "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the "
             "host side of a "
             "model. Install one (apt install g++), or set RONDO_CXX to its path");
@@ -273,18 +283,121 @@ TEST_F(Kernels, WithoutACompilerTheMessageSaysWhatToInstall) {
 }
 
 TEST_F(Kernels, AWrongCompilerIsNamed) {
+  KernelCache cache(folder_);
   use("RONDO_CXX", "/nowhere/c++");
-  EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
+  EXPECT_EQ(message_of([&] { host_compiler(cache); }, ErrorKind::Unavailable),
             "RONDO_CXX is '/nowhere/c++': expected the name or path of a C++ compiler that can be run. "
             "Correct or unset "
             "it");
   use("RONDO_CXX", "/bin/false");
-  EXPECT_EQ(message_of([] { host_compiler(); }, ErrorKind::Unavailable),
+  EXPECT_EQ(message_of([&] { host_compiler(cache); }, ErrorKind::Unavailable),
             "/bin/false --version ended with 1: expected a C++ compiler. Set RONDO_CXX to another one");
 }
 
+// A compiler that is a script: the real one, which notes in `calls` that it ran; or other work.
+struct ScriptCompiler {
+  fs::path path, calls;
+  explicit ScriptCompiler(const fs::path& folder) : path(folder / "script"), calls(folder / "calls") {
+    KernelCache none("");
+    write("exec " + host_compiler(none).path + " \"$@\"");
+  }
+  void write(const std::string& work) const {
+    std::ofstream(path) << "#!/bin/sh\necho \"$1\" >>" << calls.string() << "\n" << work << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  size_t ran() const {
+    std::ifstream in(calls);
+    size_t count = 0;
+    for (std::string line; std::getline(in, line);) ++count;
+    return count;
+  }
+};
+
+TEST_F(Kernels, AWarmStartDoesNotRunTheCompiler) {
+  const ScriptCompiler compiler(folder_);
+  use("RONDO_CXX", compiler.path);
+  const std::string text = "extern \"C\" int five() { return 5; }";
+  for (const size_t ran : {2u, 2u}) {  // --version and the text, once
+    KernelCache cache(folder_);
+    EXPECT_EQ(compile_host("five", text, nullptr, cache)->function<int()>("five")(), 5);
+    EXPECT_EQ(compiler.ran(), ran);
+  }
+}
+
+TEST_F(Kernels, AnotherCompilerUnderTheSameNameIsAskedAgainAndCompilesAnew) {
+  const ScriptCompiler compiler(folder_);
+  use("RONDO_CXX", compiler.path);
+  const std::string text = "extern \"C\" int six() { return 6; }";
+  KernelCache cache(folder_);
+  compile_host("six", text, nullptr, cache);
+  std::ofstream(compiler.path, std::ios::app) << "# another size\n";
+  Outcome outcome;
+  compile_host("six", text, &outcome, cache);
+  EXPECT_EQ(outcome.from, From::Compiled);
+  EXPECT_EQ(compiler.ran(), 4u);
+}
+
+TEST_F(Kernels, ADamagedNoteOfTheVersionIsMadeAgain) {
+  trace::set_log_level(trace::Level::Off);
+  const ScriptCompiler compiler(folder_);
+  use("RONDO_CXX", compiler.path);
+  std::string first;
+  {
+    KernelCache cache(folder_);
+    first = host_compiler(cache).identity;
+  }
+  std::ofstream(files(".version").at(0)) << "g++ 99";
+  KernelCache cache(folder_);
+  EXPECT_EQ(host_compiler(cache).identity, first);
+  EXPECT_EQ(compiler.ran(), 2u);
+  trace::set_log_level(trace::Level::Warn);
+}
+
+TEST_F(Kernels, WithoutACompilerWhatAnyCompilerMadeIsTakenFromTheCache) {
+  const std::string path = std::getenv("PATH");
+  const std::string text = "extern \"C\" int seven() { return 7; }";
+  {
+    KernelCache cache(folder_);
+    compile_host("seven", text, nullptr, cache);
+  }
+  use("PATH", "/nowhere");
+  KernelCache cache(folder_);
+  auto sink = std::make_shared<trace::MemorySink>();
+  const auto attached = trace::attach(sink);
+  Outcome outcome;
+  EXPECT_EQ(compile_host("seven", text, &outcome, cache)->function<int()>("seven")(), 7);
+  EXPECT_EQ(outcome.from, From::Disk);
+  EXPECT_EQ(sink->events("kernel.without_compiler").at(0).text.substr(0, 57),
+            "seven is taken from the cache: no C++ compiler is on the ");
+  EXPECT_EQ(message_of([&] { compile_host("eight", "int eight;", nullptr, cache); }, ErrorKind::Unavailable)
+                .substr(0, 32),
+            "no C++ compiler is on the PATH (");
+  use("PATH", path);
+}
+
+TEST_F(Kernels, ACompilerThatEndsWellAndWritesNoSharedObjectIsNamedAndNothingIsKept) {
+  const ScriptCompiler compiler(folder_);
+  use("RONDO_CXX", compiler.path);
+  const std::string head = compiler.path.string() + " ended well and wrote ",
+                    tail = " for k: expected a shared object. Set RONDO_CXX to a C++ compiler";
+  KernelCache cache(folder_);
+  const auto message = [&] {
+    return message_of([&] { compile_host("k", "int k;", nullptr, cache); }, ErrorKind::Unavailable);
+  };
+  compiler.write("exit 0");
+  EXPECT_EQ(message(), head + "nothing" + tail);
+  // The file after -o, empty and then with a text in it.
+  compiler.write("while [ $# -gt 1 ]; do [ \"$1\" = -o ] && : >\"$2\"; shift; done");
+  EXPECT_EQ(message(), head + "nothing" + tail);
+  compiler.write("while [ $# -gt 1 ]; do [ \"$1\" = -o ] && echo done >\"$2\"; shift; done");
+  EXPECT_EQ(message(), head + "5 bytes that are none" + tail);
+  EXPECT_TRUE(files(".so").empty());
+  EXPECT_TRUE(files(".cpp").empty());
+}
+
 TEST_F(Kernels, TheCompilersIdentityHoldsItsVersionAndTheCpu) {
-  const HostCompiler& compiler = host_compiler();
+  KernelCache cache(folder_);
+  const HostCompiler compiler = host_compiler(cache);
   EXPECT_NE(compiler.identity.find("/"), std::string::npos);
   EXPECT_NE(compiler.identity.find("."), std::string::npos);
   EXPECT_NE(compiler.architecture, "native-" + hash("").hex()) << "nothing was read from /proc/cpuinfo";

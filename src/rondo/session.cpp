@@ -9,6 +9,7 @@
 
 #include "rondo/analysis/facts.h"
 #include "rondo/analysis/reuse.h"
+#include "rondo/base/memory.h"
 #include "rondo/base/trace.h"
 #include "rondo/batch/pack_weights.h"
 #include "rondo/codegen/codegen.h"
@@ -30,13 +31,13 @@ double since_ms(std::chrono::steady_clock::time_point start) {
 // Times stages, and keeps the text of the one that is wanted. Stages may be timed on two threads at once.
 class Stages {
  public:
-  explicit Stages(std::string wanted = "") : wanted_(std::move(wanted)) {}
+  explicit Stages(std::string file, std::string wanted = "") : file_(std::move(file)), wanted_(std::move(wanted)) {}
 
   template <class F>
   auto timed(const char* name, F&& stage) {
     const trace::Span span("session.stage", name);
     const auto start = std::chrono::steady_clock::now();
-    auto result = stage();
+    auto result = naming_memory([&] { return fmt::format("in stage '{}' of compiling {}", name, file_); }, stage);
     note({name, since_ms(start), ""});
     return result;
   }
@@ -54,7 +55,7 @@ class Stages {
   std::vector<StageReport> reports() const { return reports_; }
 
  private:
-  std::string wanted_, text_;
+  std::string file_, wanted_, text_;
   std::mutex mutex_;
   std::vector<StageReport> reports_;
 };
@@ -177,7 +178,7 @@ Session build(const std::string& text, const std::string& file, const Weights& w
 
 Session load(const std::string& text, const std::string& file, const Weights& weights, const ModelOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Stages stages;
+  Stages stages(file);
   Session session = build(text, file, weights, options, &stages);
   session.report.program = file;
   session.report.stages = stages.reports();
@@ -196,7 +197,7 @@ std::string dump(const std::string& text, const std::string& file, const std::st
   if (std::find(session::stages().begin(), session::stages().end(), stage) == session::stages().end())
     throw Error(ErrorKind::Usage, fmt::format("there is no stage '{}': expected one of {}", stage,
                                               fmt::join(session::stages(), ", ")));
-  Stages shown(stage);
+  Stages shown(file, stage);
   ModelOptions options;
   options.defines = defines;
   build(text, file, {}, options, &shown);

@@ -148,6 +148,9 @@ void bench(const Arguments& a) {
   if (a.rounds < 1 || a.warm_up < 0) {
     throw Error(ErrorKind::Usage, fmt::format("--rounds {} --warm-up {}: expected 1 or more, and 0 or more", a.rounds, a.warm_up));
   }
+  for (const auto& [option, path] : {std::pair("--instances", &a.model.instances), std::pair("--trees", &a.model.trees)}) {
+    if (*path == "-") throw Error(ErrorKind::Usage, fmt::format("{} -: bench reads its instances several times; expected a file", option));
+  }
   std::vector<Loaded> models = load_all(a);
   for (size_t i = 0; i < models.size(); ++i) {
     if (i == 0 || models[i].device != models[i - 1].device) fmt::print("{}\n", models[i].device);

@@ -16,7 +16,7 @@ struct Arguments {
 };
 
 void check(const Arguments& a) {
-  const ir::Program program = lang::parse_program(io::read_file(a.program), a.program, a.defines.parsed());
+  const ir::Program program = lang::parse_program(io::read_text(a.program), a.program, a.defines.parsed());
   const ir::Function& main = program.functions[static_cast<size_t>(program.main)];
   std::string params;
   for (const ir::Value p : main.body.params) {

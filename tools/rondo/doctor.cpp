@@ -40,8 +40,7 @@ std::string host_compiler_works() {
   if (library->function<int()>("rondo_doctor")() != 42) {
     throw Error(ErrorKind::Unavailable, "the host compiler makes wrong code: set RONDO_CXX to another one");
   }
-  const kernel::HostCompiler& compiler = kernel::host_compiler();
-  return compiler.path + ", used to compile the host side of models and the cpu kernels";
+  return kernel::host_compiler(none).path + ", used to compile the host side of models and the cpu kernels";
 }
 
 std::string nvrtc_works() {

@@ -16,7 +16,7 @@ struct Arguments {
 };
 
 void dump(const Arguments& a) {
-  write_file(a.output, session::dump(io::read_file(a.program), a.program, a.stage, a.defines.parsed()));
+  write_file(a.output, session::dump(io::read_text(a.program), a.program, a.stage, a.defines.parsed()));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ void ModelArguments::add_to(CLI::App& verb, bool one_device) {
   verb.add_option("program", program, "The .rondo file")->required();
   verb.add_option("--weights", weights, "The .safetensors file with the weights, by name")->required();
   verb.add_option("--instances", instances, "Instances as JSON lines; - is standard input");
-  verb.add_option("--trees", trees, "Instances as bracketed trees, (label (label word) ..), of any treebank");
+  verb.add_option("--trees", trees, "Instances as bracketed trees, (label (label word) ..), of any treebank; - is standard input");
   verb.add_option("--vocab", vocabulary, "With --trees: a word a line, numbered from 0; <unk> stands for all others");
   verb.add_option("--hash-words", hash_words, "With --trees: a word is its hash modulo N")->type_name("N");
   if (one_device) {

@@ -1,7 +1,9 @@
 // `rondo`: check, look into, run and measure dynamic models.
 #include <cstdio>
 #include <exception>
+#include <iostream>
 
+#include "rondo/base/temporary.h"
 #include "rondo/error.h"
 #include "verbs.h"
 
@@ -45,20 +47,22 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version
-    return app.exit(e);
+    app.exit(e);
   } catch (const CLI::ParseError& e) {
     std::fprintf(stderr, "rondo: %s\nRun `rondo --help`, or `rondo VERB --help`.\n", e.what());
     return kUsage;
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    throw rondo::Error(rondo::ErrorKind::Usage, "cannot write to standard output: is the disk full, or the reader gone?");
-  }
   return kOk;
 }
 
-}  // namespace
+// Whatever a verb printed, and however it ended: what did not arrive is said, and is no success.
+int finish_output(int code) {
+  if (std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  std::fprintf(stderr, "rondo: cannot write to standard output: is the disk full, or the reader gone?\n");
+  return code == rondo::tool::kOk ? rondo::tool::kUsage : code;
+}
 
-int main(int argc, char** argv) {
+int run_and_explain(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const rondo::Error& e) {
@@ -69,7 +73,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "rondo: out of host memory. Try a smaller --batch.\n");
     return rondo::tool::kDevice;
   } catch (const std::exception& e) {
+    if (std::ferror(stdout)) return rondo::tool::kOk;  // fmt could not print: finish_output says so
     std::fprintf(stderr, "rondo: a fault of Rondo's own: %s\n", e.what());
     return rondo::tool::kInternal;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rondo::remove_temporaries_on_signals();
+  return finish_output(run_and_explain(argc, argv));
 }

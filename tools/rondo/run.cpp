@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "inputs.h"
+#include "rondo/base/memory.h"
 #include "rondo/base/trace.h"
 #include "rondo/io/file.h"
 #include "rondo/io/write_outputs.h"
@@ -161,7 +162,11 @@ void run(const Arguments& a) {
   check_output(a);
   if (a.batch < 1) throw Error(ErrorKind::Usage, fmt::format("--batch {}: expected 1 or more", a.batch));
   trace::Attached traced;
-  if (!a.trace.empty()) traced = trace::attach(std::make_shared<trace::ChromeSink>(a.trace));
+  std::shared_ptr<trace::ChromeSink> timeline;
+  if (!a.trace.empty()) {
+    timeline = std::make_shared<trace::ChromeSink>(a.trace);
+    traced = trace::attach(timeline);
+  }
 
   Model model = a.model.load(a.model.options());
   const auto source = a.model.open(model.signature());
@@ -181,7 +186,8 @@ void run(const Arguments& a) {
       const Outputs outputs = model.run(batch);
       total.run_ms += ms_since(at);
       at = Clock::now();
-      results.add(outputs);
+      naming_memory([&] { return fmt::format("while writing results of {} instances after {} others", count, total.instances); },
+                    [&] { results.add(outputs); });
       if (a.checksum) checksum.add(outputs);
       total.write_ms += ms_since(at);
       total.instances += count;
@@ -202,6 +208,8 @@ void run(const Arguments& a) {
   if (a.report == "text") fmt::print(words, "{}", report_text(total, model.report()));
   if (a.report == "json") fmt::print(words, "{}", report_json(total, model.report()));
   if (a.checksum) fmt::print(words, "{}", checksum.text());
+  traced = {};
+  if (timeline) timeline->finish();
 }
 
 }  // namespace

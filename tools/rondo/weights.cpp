@@ -27,7 +27,7 @@ struct SpecArguments {
 // Uniform in +-1/sqrt(last extent) as layers are usually started; a vector (a bias) in +-0.1. The same on every machine:
 // the generator is std::mt19937_64, and the numbers are made from its bits here, not by a library's distribution.
 void run_random(const RandomArguments& a) {
-  const ir::Program program = lang::parse_program(io::read_file(a.program), a.program, a.defines.parsed());
+  const ir::Program program = lang::parse_program(io::read_text(a.program), a.program, a.defines.parsed());
   std::mt19937_64 draw(a.seed);
   Weights weights;
   int64_t numbers = 0;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "rondo/base/options.h"
 #include "rondo/error.h"
@@ -136,27 +137,44 @@ void MemorySink::clear() {
 }
 
 struct ChromeSink::State {
-  std::FILE* file = nullptr;
+  std::FILE* file = nullptr;  // null once it is finished
+  std::string path;
   bool first = true;
   std::vector<std::pair<std::string, double>> totals;  // counters are shown as running sums
+
+  [[noreturn]] void fail(const char* expected) const {
+    throw Error(ErrorKind::Usage,
+                fmt::format("cannot write the trace to {} ({}): {}", path, std::strerror(errno), expected));
+  }
 };
 
 ChromeSink::ChromeSink(const std::string& path) : state_(std::make_unique<State>()) {
+  state_->path = path;
   state_->file = std::fopen(path.c_str(), "w");
-  if (!state_->file)
-    throw Error(
-        ErrorKind::Usage,
-        fmt::format("cannot write the trace to {} ({}): expected a path in a folder that can be written",
-                    path, std::strerror(errno)));
+  if (!state_->file) state_->fail("expected a path in a folder that can be written");
   std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", state_->file);
 }
 
 ChromeSink::~ChromeSink() {
-  std::fputs("\n]}\n", state_->file);
-  std::fclose(state_->file);
+  try {
+    finish();
+  } catch (const std::exception&) {  // a destructor does not throw
+  }
+}
+
+void ChromeSink::finish() {
+  std::FILE* const file = std::exchange(state_->file, nullptr);
+  if (!file) return;
+  std::fputs("\n]}\n", file);
+  const bool written = std::fflush(file) == 0 && !std::ferror(file);
+  const int error = errno;
+  if (std::fclose(file) == 0 && written) return;
+  if (!written) errno = error;
+  state_->fail("expected room for it");
 }
 
 void ChromeSink::take(const Event& e) noexcept {
+  if (!state_->file) return;
   std::string line = fmt::format("{}\n{{\"name\":{},\"pid\":1,\"tid\":{},\"ts\":{:.3f},",
                                  state_->first ? "" : ",", quoted(e.name), e.thread, e.start_us);
   state_->first = false;

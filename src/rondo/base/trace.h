@@ -62,6 +62,9 @@ class ChromeSink final : public Sink {
   explicit ChromeSink(const std::string& path);
   ~ChromeSink() override;
   void take(const Event& event) noexcept override;
+  // Writes the end and closes the file; nothing is taken afterwards. Throws Error(Usage) when the file did
+  // not take all of it. The destructor does the same and says nothing.
+  void finish();
 
  private:
   struct State;

@@ -296,7 +296,7 @@ int64_t cost_of(const std::vector<Expr>& exprs, const std::vector<int32_t>& root
   for (size_t i = 0; i < exprs.size(); ++i) {
     if (!need[i]) continue;
     const Pointwise code = exprs[i].code;
-    if (code == Pointwise::Sin || code == Pointwise::Cos || code == Pointwise::Pow)
+    if (code == Pointwise::Pow)
       cost += 60;
     else if (code >= Pointwise::Exp && code != Pointwise::Abs && code != Pointwise::Relu &&
              code != Pointwise::Floor)

@@ -37,7 +37,10 @@ inline int64_t mod_ints(Recorder* r, int32_t line, int64_t a, int64_t b) {
   if (b == 0) r->fault(r, kDivideByZero, line, a, b);
   return b == -1 ? 0 : a % b;
 }
-inline Word* words_for(Recorder* r, uint64_t count) { return (Word*)allocate(r, count * sizeof(Word)); }
+// More words than an address can count (a range may have 2^64 - 1 items) are as many as nobody has.
+inline Word* words_for(Recorder* r, uint64_t count) {
+  return (Word*)allocate(r, count <= UINT64_MAX / 16 ? count * sizeof(Word) : UINT64_MAX / 4);
+}
 inline List append_lists(Recorder* r, List a, List b, uint64_t words) {
   if (a.length == 0) return b;
   if (b.length == 0) return a;

@@ -52,7 +52,7 @@ class Vocabulary {
 // Main must have one parameter: an algebraic type, or [int], which gets the words of a tree in order. In a type T, a
 // constructor with one int and no T holds (label word); one with k fields of type T holds a node of k children, one with
 // a field [T] a node of any number. An int field named `label` takes the label. A node of one child is passed through
-// when T has no constructor for it.
+// when T has no constructor for it. "-" reads the standard input, all of it.
 std::unique_ptr<InstanceSource> open_trees(const std::string& path, Vocabulary vocabulary, const Signature& signature);
 std::unique_ptr<InstanceSource> trees_of(std::string text, const std::string& name, Vocabulary vocabulary,
                                          const Signature& signature);

@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "rondo/base/memory.h"
 #include "rondo/error.h"
+#include "rondo/io/file.h"
 #include "rondo/io/instances.h"
 
 namespace rondo::io {
@@ -207,36 +206,24 @@ class Reader {
 
 class JsonLines final : public InstanceSource {
  public:
-  explicit JsonLines(const std::string& path) : name_(path == "-" ? "stdin" : path) {
-    file_ = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
-    if (!file_) throw Error(ErrorKind::Usage, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
-  }
-  ~JsonLines() override {
-    if (file_ != stdin) std::fclose(file_);
-    std::free(line_);
-  }
+  explicit JsonLines(const std::string& path) : lines_(path) {}
   size_t read(Batch* batch, size_t at_most) override {
     size_t count = 0;
-    while (count < at_most) {
-      errno = 0;
-      const ssize_t length = getline(&line_, &capacity_, file_);
-      if (length < 0 && errno != 0)
-        throw Error(ErrorKind::Usage, fmt::format("cannot read {}: {}", name_, std::strerror(errno)));
-      if (length < 0) break;
-      ++number_;
-      const std::string_view line(line_, static_cast<size_t>(length));
-      if (line.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
-      add_json_instance(line, fmt::format("{}:{}", name_, number_), batch);
-      ++count;
-    }
+    const auto where = [&] { return fmt::format("{}:{}", lines_.name(), lines_.number()); };
+    naming_memory([&] { return fmt::format("while reading instance {} of a batch, {}", count, where()); }, [&] {
+      while (count < at_most) {
+        const std::optional<std::string_view> line = lines_.next();
+        if (!line) break;
+        if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+        add_json_instance(*line, where(), batch);
+        ++count;
+      }
+    });
     return count;
   }
 
  private:
-  std::string name_;
-  std::FILE* file_;
-  char* line_ = nullptr;
-  size_t capacity_ = 0, number_ = 0;
+  LineReader lines_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "rondo/base/memory.h"
 #include "rondo/error.h"
 #include "rondo/io/file.h"
 #include "rondo/io/instances.h"
@@ -46,10 +47,12 @@ class Trees final : public InstanceSource {
 
   size_t read(Batch* batch, size_t at_most) override {
     size_t count = 0;
-    while (count < at_most && skip_space()) {
-      tree(batch);
-      ++count;
-    }
+    naming_memory([&] { return fmt::format("while reading instance {} of a batch, {}", count, where(at_)); }, [&] {
+      while (count < at_most && skip_space()) {
+        tree(batch);
+        ++count;
+      }
+    });
     return count;
   }
 
@@ -223,7 +226,7 @@ Vocabulary Vocabulary::file(const std::string& path) {
   Vocabulary v;
   v.kind_ = Kind::File;
   v.path_ = path;
-  const std::string text = read_file(path);
+  const std::string text = read_text(path);
   int64_t line = 0;
   for (size_t at = 0; at < text.size(); ++line) {
     size_t end = std::min(text.find('\n', at), text.size());
@@ -274,7 +277,7 @@ std::unique_ptr<InstanceSource> trees_of(std::string text, const std::string& na
 }
 
 std::unique_ptr<InstanceSource> open_trees(const std::string& path, Vocabulary vocabulary, const Signature& signature) {
-  return trees_of(read_file(path), path, std::move(vocabulary), signature);
+  return trees_of(read_text(path, From::StreamOrStdin), path == "-" ? "stdin" : path, std::move(vocabulary), signature);
 }
 
 }  // namespace rondo::io

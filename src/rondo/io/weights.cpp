@@ -4,15 +4,18 @@
 
 #include <algorithm>
 
+#include "rondo/base/memory.h"
 #include "rondo/error.h"
 #include "rondo/io/safetensors.h"
 
 namespace rondo {
 
 Weights Weights::load(const std::string& path) {
-  Weights out;
-  for (auto& [name, tensor] : io::read_safetensors(path)) out.tensors_.emplace(std::move(name), std::move(tensor));
-  return out;
+  return naming_memory([&] { return fmt::format("while reading the weights of {}", path); }, [&] {
+    Weights out;
+    for (auto& [name, tensor] : io::read_safetensors(path)) out.tensors_.emplace(std::move(name), std::move(tensor));
+    return out;
+  });
 }
 
 void Weights::save(const std::string& path) const {

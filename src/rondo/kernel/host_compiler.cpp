@@ -8,15 +8,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
-#include <mutex>
+#include <list>
 #include <sstream>
 #include <vector>
 
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/error.h"
 
 extern char** environ;
@@ -38,6 +39,10 @@ const std::vector<std::string> kFlags = {"-O3",
                                          "-ffp-contract=fast",
                                          "-w"};
 
+constexpr std::string_view kElf =
+    "\x7f"
+    "ELF";  // a shared object starts with it
+
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream out;
@@ -45,18 +50,24 @@ std::string read_file(const fs::path& path) {
   return out.str();
 }
 
-// A folder for one compilation.
+// A folder for one compilation, and the files in it.
 class Scratch {
  public:
   Scratch() {
-    std::string name = options().temp_dir + "/rondo-XXXXXX";
-    if (!::mkdtemp(name.data()))
+    static std::atomic<unsigned> counter{0};
+    int code = 0;
+    do {
+      path_ = fmt::format("{}/rondo-{}-{}", options().temp_dir, static_cast<long>(::getpid()), ++counter);
+      listed_.clear();
+      listed_.emplace_back(path_);
+      code = ::mkdir(path_.c_str(), 0700) == 0 ? 0 : errno;
+    } while (code == EEXIST);  // left by an earlier process of this number
+    if (code != 0)
       throw Error(
           ErrorKind::Unavailable,
           fmt::format("cannot make a folder in {} ({}): expected room for temporary files. Set TMPDIR to a "
                       "folder that can be written",
-                      options().temp_dir, std::strerror(errno)));
-    path_ = name;
+                      options().temp_dir, std::strerror(code)));
   }
   ~Scratch() {
     std::error_code ignored;
@@ -64,11 +75,15 @@ class Scratch {
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  fs::path operator/(const char* name) const { return path_ / name; }
+  fs::path file(const char* name) {
+    listed_.emplace_back(path_ / name);
+    return path_ / name;
+  }
   void keep() { kept_ = true; }
 
  private:
   fs::path path_;
+  std::list<Temporary> listed_;
   bool kept_ = false;
 };
 
@@ -119,42 +134,43 @@ std::string read_cpu() {
       }
   return fmt::format("native-{}", hash(out).hex());
 }
+const std::string& cpu() {
+  static const std::string name = read_cpu();
+  return name;
+}
 
-HostCompiler find_compiler(const Options& o) {
-  HostCompiler c;
+std::string find_compiler(const Options& o) {
   if (!o.cxx.empty()) {
-    c.path = find_program(o.cxx, o.path);
-    if (c.path.empty())
-      throw Error(ErrorKind::Unavailable,
-                  fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
-                              "that can be run. Correct or unset it",
-                              o.cxx));
-  } else {
-    for (const char* name : {"g++", "c++", "clang++"})
-      if (c.path.empty()) c.path = find_program(name, o.path);
-    if (c.path.empty())
-      throw Error(
-          ErrorKind::Unavailable,
-          "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
-          "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+    if (const std::string path = find_program(o.cxx, o.path); !path.empty()) return path;
+    throw Error(ErrorKind::Unavailable,
+                fmt::format("RONDO_CXX is '{}': expected the name or path of a C++ compiler "
+                            "that can be run. Correct or unset it",
+                            o.cxx));
   }
-  std::error_code ignored;
-  const fs::path real = fs::canonical(c.path, ignored);
-  struct stat info {};
-  ::stat(c.path.c_str(), &info);
-  const Scratch scratch;
-  const fs::path log = scratch / "version";
-  if (const int status = execute({c.path, "--version"}, log); status != 0)
+  for (const char* name : {"g++", "c++", "clang++"})
+    if (const std::string path = find_program(name, o.path); !path.empty()) return path;
+  throw Error(
+      ErrorKind::Unavailable,
+      "no C++ compiler is on the PATH (looked for g++, c++, clang++): one is needed to compile the host "
+      "side of a model. Install one (apt install g++), or set RONDO_CXX to its path");
+}
+
+// The first line of `--version`. `file` is the compiler's path, size and time: while they stay, so does the
+// answer, and a warm start does without a process.
+std::string version_of(const std::string& path, const std::string& file, KernelCache& cache) {
+  const Hash128 key = make_key({"version", file, "--version", "", ""});
+  if (const auto known = cache.find(key, "compiler", ".version")) return known->bytes;
+  Scratch scratch;
+  const fs::path log = scratch.file("version");
+  if (const int status = execute({path, "--version"}, log); status != 0)
     throw Error(ErrorKind::Unavailable,
                 fmt::format("{} --version ended with {}: expected a C++ compiler. Set RONDO_CXX "
                             "to another one",
-                            c.path, status));
+                            path, status));
   std::string version = read_file(log);
   version.resize(std::min(version.size(), version.find('\n')));
-  c.identity = fmt::format("{} {} {}.{} {}", real.string(), static_cast<long long>(info.st_size),
-                           static_cast<long long>(info.st_mtim.tv_sec), info.st_mtim.tv_nsec, version);
-  c.architecture = read_cpu();
-  return c;
+  cache.put(key, "compiler", ".version", version);
+  return version;
 }
 
 // As much of a compiler's log as a message can carry.
@@ -166,8 +182,8 @@ std::string head(const std::string& log) {
 std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash128 key, std::string_view name,
                          std::string_view text) {
   Scratch scratch;
-  fs::path source = scratch / "source.cpp";
-  const fs::path library = scratch / "library.so", log = scratch / "log";
+  fs::path source = scratch.file("source.cpp");
+  const fs::path library = scratch.file("library.so"), log = scratch.file("log");
   if (!(std::ofstream(source, std::ios::binary) << text).flush())
     throw Error(ErrorKind::Unavailable,
                 fmt::format("cannot write {}: expected room for temporary files", source.string()));
@@ -175,7 +191,16 @@ std::string run_compiler(const HostCompiler& compiler, KernelCache& cache, Hash1
   words.insert(words.end(), kFlags.begin(), kFlags.end());
   words.insert(words.end(), {"-o", library.string(), source.string()});
   const int status = execute(words, log);
-  if (status == 0) return read_file(library);
+  if (status == 0) {
+    std::string made = read_file(library);
+    if (made.compare(0, kElf.size(), kElf) == 0) return made;
+    throw Error(
+        ErrorKind::Unavailable,
+        fmt::format("{} ended well and wrote {} for {}: expected a shared object. Set RONDO_CXX to a "
+                    "C++ compiler",
+                    compiler.path,
+                    made.empty() ? "nothing" : fmt::format("{} bytes that are none", made.size()), name));
+  }
   if (const fs::path kept = cache.keep_source(key, name, ".cpp", text); !kept.empty())
     source = kept;
   else
@@ -204,30 +229,53 @@ void* HostLibrary::symbol(const char* name) const {
   throw Error(ErrorKind::Internal, fmt::format("{} does not export {}", path_, name));
 }
 
-const HostCompiler& host_compiler() {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, std::string>, HostCompiler> found;
-  const Options o = options();
-  const std::lock_guard lock(mutex);
-  const auto at = found.find({o.cxx, o.path});
-  if (at != found.end()) return at->second;
-  return found.emplace(std::pair(o.cxx, o.path), find_compiler(o)).first->second;
+HostCompiler host_compiler(KernelCache& cache) {
+  HostCompiler c;
+  c.path = find_compiler(options());
+  std::error_code ignored;
+  const fs::path real = fs::canonical(c.path, ignored);
+  struct stat info {};
+  ::stat(c.path.c_str(), &info);
+  const std::string file = fmt::format("{} {} {}.{}", real.string(), static_cast<long long>(info.st_size),
+                                       static_cast<long long>(info.st_mtim.tv_sec), info.st_mtim.tv_nsec);
+  c.identity = file + " " + version_of(c.path, file, cache);
+  c.architecture = cpu();
+  return c;
 }
+
+namespace {
+
+std::shared_ptr<const Artifact> compile(std::string_view name, std::string_view text, Outcome* outcome,
+                                        KernelCache& cache) {
+  std::string flags;
+  for (const std::string& f : kFlags) flags += f + " ";
+  // The same text by any compiler: for machines that have none.
+  const Hash128 any_key = make_key({"so", "any compiler", flags, cpu(), text});
+  HostCompiler compiler;
+  try {
+    compiler = host_compiler(cache);
+  } catch (const Error& e) {
+    return cache.instead_of(e, any_key, name, ".so", outcome);
+  }
+  const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
+  Outcome mine;
+  auto artifact = cache.get(
+      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); }, &mine);
+  if (mine.from == Outcome::From::Compiled) cache.also(*artifact, any_key, name, ".so");
+  if (outcome) *outcome = mine;
+  return artifact;
+}
+
+}  // namespace
 
 std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text, Outcome* outcome,
                                           KernelCache& cache) {
-  const HostCompiler& compiler = host_compiler();
-  std::string flags;
-  for (const std::string& f : kFlags) flags += f + " ";
-  const Hash128 key = make_key({"so", compiler.identity, flags, compiler.architecture, text});
-  const auto artifact = cache.get(
-      key, name, ".so", ".cpp", text, [&] { return run_compiler(compiler, cache, key, name, text); },
-      outcome);
+  const auto artifact = compile(name, text, outcome, cache);
   // Somebody may have emptied the folder since.
   if (!artifact->file.empty() && ::access(artifact->file.c_str(), R_OK) == 0)
     return open_library(artifact->file);
-  const Scratch scratch;
-  const fs::path file = scratch / "library.so";
+  Scratch scratch;
+  const fs::path file = scratch.file("library.so");
   if (!(std::ofstream(file, std::ios::binary) << artifact->bytes).flush())
     throw Error(ErrorKind::Unavailable,
                 fmt::format("cannot write {}: expected room for temporary files", file.string()));

@@ -1,8 +1,10 @@
-// C++ text -> functions in this process, by the machine's own compiler: RONDO_CXX, else g++, c++, clang++.
+// C++ text -> functions in this process, by the machine's own compiler: RONDO_CXX, else g++, c++, clang++. On
+// a machine without it, what any compiler made before from the same text and flags for this CPU is taken from
+// the cache; where there is one, a warm start does not run it.
 //
-// In: text that needs no include path of Rondo's. Out: a loaded shared object. No compiler:
-// Error(Unavailable) that says what to install; text that does not compile: Error(Internal) with the head of
-// the log and the path of the text.
+// In: text that needs no include path of Rondo's. Out: a loaded shared object. No compiler and nothing in the
+// cache: Error(Unavailable) that says what to install; text that does not compile: Error(Internal) with the
+// head of the log and the path of the text.
 #pragma once
 #include <memory>
 #include <string>
@@ -37,8 +39,9 @@ struct HostCompiler {
   std::string identity;      // version, size and time
   std::string architecture;  // what -march=native means here
 };
-// Looked for anew at each call of other RONDO_CXX or PATH. Throws Error(Unavailable).
-const HostCompiler& host_compiler();
+// Looked for anew at each call. `cache` remembers what `--version` said, by the compiler's path, size and
+// time, so that only a compiler that it has not seen is run. Throws Error(Unavailable).
+HostCompiler host_compiler(KernelCache& cache = KernelCache::shared());
 
 std::shared_ptr<HostLibrary> compile_host(std::string_view name, std::string_view text,
                                           Outcome* outcome = nullptr,

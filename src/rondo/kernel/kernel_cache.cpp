@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rondo/base/options.h"
+#include "rondo/base/temporary.h"
 #include "rondo/base/trace.h"
 #include "rondo/error.h"
 
@@ -48,6 +49,10 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   bool open() const { return fd_ >= 0; }
+  bool regular() const {
+    struct stat info {};
+    return ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode);
+  }
   bool write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
@@ -138,6 +143,7 @@ struct KernelCache::State {
     std::error_code ignored;
     fs::create_directories(folder, ignored);
     const fs::path temporary = temporary_path();
+    const Temporary listed(temporary);
     int code = 0;
     {
       File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
@@ -150,12 +156,18 @@ struct KernelCache::State {
     return false;
   }
 
+  bool write_sealed(const fs::path& path, std::string_view bytes) {
+    const Trailer trailer = trailer_of(bytes);
+    return write(path, bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer});
+  }
+
   // Null when there is none. A file with a wrong trailer is deleted; one that cannot be read is left alone.
   Pointer read(const fs::path& path) {
-    File file(path, O_RDONLY);
+    File file(path, O_RDONLY | O_NONBLOCK);  // a pipe without a writer would wait for one
     auto artifact = std::make_shared<Artifact>();
-    if (!file.open() || !file.read(&artifact->bytes)) return nullptr;
+    if (!file.open()) return nullptr;
     std::string& bytes = artifact->bytes;
+    if (file.regular() && !file.read(&bytes)) return nullptr;
     Trailer found{};
     if (bytes.size() >= sizeof found) {
       std::memcpy(&found, bytes.data() + bytes.size() - sizeof found, sizeof found);
@@ -218,6 +230,16 @@ fs::path KernelCache::keep_source(Hash128 key, std::string_view name, std::strin
   return state_->write(path, source) ? path : fs::path();
 }
 
+void KernelCache::put(Hash128 key, std::string_view name, std::string_view suffix, std::string bytes) {
+  auto made = std::make_shared<Artifact>();
+  made->bytes = std::move(bytes);
+  if (!state_->folder.empty()) {
+    const fs::path path = state_->path_of(key, name, suffix);
+    if (state_->write_sealed(path, made->bytes)) made->file = path;
+  }
+  state_->finish(key, std::move(made));
+}
+
 std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view name,
                                                   std::string_view suffix) {
   {
@@ -227,10 +249,23 @@ std::shared_ptr<const Artifact> KernelCache::find(Hash128 key, std::string_view 
   return state_->folder.empty() ? nullptr : state_->read(state_->path_of(key, name, suffix));
 }
 
+std::shared_ptr<const Artifact> KernelCache::instead_of(const Error& reason, Hash128 any_key,
+                                                        std::string_view name, std::string_view suffix,
+                                                        Outcome* outcome) {
+  const double start_us = trace::now_us();
+  auto known = find(any_key, name, suffix);
+  if (!known) throw reason;
+  if (outcome) *outcome = {Outcome::From::Disk, (trace::now_us() - start_us) / 1000};
+  trace::note(trace::Level::Info, "kernel.without_compiler",
+              fmt::format("{} is taken from the cache: {}", name, reason.what()));
+  return known;
+}
+
 void KernelCache::also(const Artifact& artifact, Hash128 key, std::string_view name,
                        std::string_view suffix) {
   if (artifact.file.empty()) return;
   const fs::path temporary = state_->temporary_path();
+  const Temporary listed(temporary);
   if (::link(artifact.file.c_str(), temporary.c_str()) != 0) return;
   (void)::rename(temporary.c_str(), state_->path_of(key, name, suffix).c_str());
   ::unlink(temporary.c_str());  // rename leaves it when both are the same file
@@ -267,9 +302,7 @@ std::shared_ptr<const Artifact> KernelCache::get(Hash128 key, std::string_view n
     if (!found) {
       auto made = std::make_shared<Artifact>();
       made->bytes = compile();
-      const Trailer trailer = trailer_of(made->bytes);
-      if (on_disk &&
-          state_->write(path, made->bytes, {reinterpret_cast<const char*>(&trailer), sizeof trailer})) {
+      if (on_disk && state_->write_sealed(path, made->bytes)) {
         made->file = path;
         state_->write(state_->path_of(key, name, source_suffix), source);
       }

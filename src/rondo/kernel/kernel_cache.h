@@ -3,7 +3,8 @@
 // The key of an entry is the 128-bit hash (base/hash.h) of, in this order, each with its length:
 //   1. kFormat, the version of this file format and of this list;
 //   2. the kind of thing: "cubin" or "so";
-//   3. the compiler's identity: NVRTC's version, or path, size, time and `--version` of the host compiler;
+//   3. the compiler's identity: NVRTC's version, or path, size, time and `--version` of the host compiler; or
+//      "any", the second key of an artifact, asked only where there is no compiler;
 //   4. the flags as passed;
 //   5. the architecture: "sm_90", or the host's CPU as -march=native resolves it;
 //   6. the source text.
@@ -12,8 +13,8 @@
 // A file is the compiled bytes as they are (a shared object can be opened where it lies) followed by a
 // trailer of 48 bytes: "rondo-kc", format, payload size, hash of the payload. Files are written under another
 // name and renamed, so that a reader never sees half a file. A file whose trailer does not fit is deleted and
-// made again. When the folder cannot be written, everything works from memory and one note says so. The
-// folder may be deleted at any time.
+// made again, and so is anything else that has its name (a pipe). When the folder cannot be written,
+// everything works from memory and one note says so. The folder may be deleted at any time.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -22,6 +23,7 @@
 #include <string_view>
 
 #include "rondo/base/hash.h"
+#include "rondo/error.h"
 
 namespace rondo::kernel {
 
@@ -61,8 +63,14 @@ class KernelCache {
                                       Outcome* outcome = nullptr);
   // A second key for an artifact's file, on disk only. Best effort.
   void also(const Artifact& artifact, Hash128 key, std::string_view name, std::string_view suffix);
+  // Keeps what did not have to be compiled, without a source and without a trace. Best effort.
+  void put(Hash128 key, std::string_view name, std::string_view suffix, std::string bytes);
   // Null when it is nowhere.
   std::shared_ptr<const Artifact> find(Hash128 key, std::string_view name, std::string_view suffix);
+  // For want of a compiler: what any compiler made, kept by also() under `any_key`, with a note that says so.
+  // Throws `reason` when there is none.
+  std::shared_ptr<const Artifact> instead_of(const Error& reason, Hash128 any_key, std::string_view name,
+                                             std::string_view suffix, Outcome* outcome);
   // Keeps a source that did not compile; "" when the folder cannot be written.
   std::filesystem::path keep_source(Hash128 key, std::string_view name, std::string_view suffix,
                                     std::string_view source);

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "rondo/base/trace.h"
 #include "rondo/driver/nvrtc.h"
 #include "rondo/error.h"
 
@@ -102,13 +101,7 @@ std::shared_ptr<const Artifact> compile_cuda(std::string_view name, std::string_
   try {
     n = &driver::nvrtc();
   } catch (const Error& e) {
-    const double start_us = trace::now_us();
-    const auto known = cache.find(any_key, name, ".cubin");
-    if (!known) throw;
-    if (outcome) *outcome = {Outcome::From::Disk, (trace::now_us() - start_us) / 1000};
-    trace::note(trace::Level::Info, "kernel.without_nvrtc",
-                fmt::format("{} is taken from the cache: {}", name, e.what()));
-    return known;
+    return cache.instead_of(e, any_key, name, ".cubin", outcome);
   }
   const Hash128 key =
       make_key({"cubin", fmt::format("NVRTC {}.{}", n->major, n->minor), flags, architecture, text});

@@ -367,7 +367,7 @@ ir::Region Checker::apply(const Expr& call, size_t k, const std::vector<TypeId>&
         argument->kind = Expr::Kind::Name;
         argument->loc = e.loc;
         argument->name = fmt::format("${}", v);  // no name of the source has a $
-        scope_.emplace_back(argument->name, v);
+        scope_.add(argument->name, v);
         through.parts.push_back(std::move(argument));
         through.arg_names.emplace_back();
       }
@@ -431,14 +431,7 @@ Value Checker::scan(const Expr& e, const Expect& want) {
 
 Value Checker::concurrent(const Expr& e, const Expect& want) {
   arity(e, 2, kAny);
-  std::vector<TypeId> wanted;
-  if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
-    wanted = program_.types[want.type].args;
-  std::vector<Value> values;
-  for (size_t k = 0; k < e.parts.size(); ++k)
-    values.push_back(
-        expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
-  return emit(Opcode::Concurrent, values, e.loc);
+  return emit(Opcode::Concurrent, elements(e, want), e.loc);
 }
 
 Value Checker::phase(const Expr& e, const Expect& want) {

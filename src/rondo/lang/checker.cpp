@@ -57,12 +57,12 @@ void Checker::function(int index) {
   fn_.name = instance.name;
   fn_.loc = decl.loc;
   fn_.result = instance.signature.result;
-  scope_.clear();
+  scope_.close(0);
   std::vector<std::string> names;
   for (const Pattern& p : decl.params) check_pattern_names(p, &names);
   fn_.body = region(instance.signature.params, decl.loc, [&](const std::vector<Value>& params) {
     for (size_t k = 0; k < params.size(); ++k)
-      if (decl.params[k].kind == Pattern::Kind::Name) scope_.emplace_back(decl.params[k].name, params[k]);
+      if (decl.params[k].kind == Pattern::Kind::Name) scope_.add(decl.params[k].name, params[k]);
     return expr(*decl.body, {fn_.result, fmt::format("the result of fn {}", decl.name)});
   });
   program_.functions.push_back(std::move(fn_));
@@ -126,7 +126,7 @@ ir::Region Checker::region(const std::vector<TypeId>& params, Loc loc,
   body_ = &result.body;
   result.result = body(result.params);
   body_ = outer;
-  scope_.resize(scope);
+  scope_.close(scope);
   return result;
 }
 
@@ -146,9 +146,7 @@ TypeId Checker::branches(const std::vector<const Expr*>& values, const Expect& w
 }
 
 std::optional<Value> Checker::local(const std::string& name) const {
-  for (size_t k = scope_.size(); k-- > 0;)
-    if (scope_[k].first == name) return scope_[k].second;
-  return std::nullopt;
+  return scope_.find(name);
 }
 
 std::vector<std::string> Checker::callable_names() const {
@@ -163,7 +161,7 @@ std::vector<std::string> Checker::callable_names() const {
 
 std::vector<std::string> Checker::value_names() const {
   std::vector<std::string> names;
-  for (size_t k = scope_.size(); k-- > 0;) names.push_back(scope_[k].first);
+  for (size_t k = scope_.size(); k-- > 0;) names.push_back(scope_.name(k));
   for (const auto& [name, value] : constants_) names.push_back(name);
   for (const auto& [name, ref] : weights_) names.push_back(name);
   for (const auto& [name, ref] : constructors_) names.push_back(name);
@@ -320,7 +318,7 @@ Value Checker::block(const Expr& e, const Expect& want) {
     bind(let.pattern, expr(*let.value, type));
   }
   const Value result = expr(*e.parts[0], want);
-  scope_.resize(scope);
+  scope_.close(scope);
   return result;
 }
 
@@ -337,7 +335,7 @@ Value Checker::if_else(const Expr& e, const Expect& want) {
   return emit_control(std::move(op));
 }
 
-Value Checker::tuple(const Expr& e, const Expect& want) {
+std::vector<Value> Checker::elements(const Expr& e, const Expect& want) {
   std::vector<TypeId> wanted;
   if (want.type >= 0 && program_.types[want.type].kind == TypeKind::Tuple)
     wanted = program_.types[want.type].args;
@@ -345,7 +343,11 @@ Value Checker::tuple(const Expr& e, const Expect& want) {
   for (size_t k = 0; k < e.parts.size(); ++k)
     values.push_back(
         expr(*e.parts[k], wanted.size() == e.parts.size() ? Expect{wanted[k], want.role} : Expect{}));
-  return emit(Opcode::Tuple, std::move(values), e.loc);
+  return values;
+}
+
+Value Checker::tuple(const Expr& e, const Expect& want) {
+  return emit(Opcode::Tuple, elements(e, want), e.loc);
 }
 
 Value Checker::list(const Expr& e, const Expect& want) {
@@ -368,9 +370,18 @@ Value Checker::list(const Expr& e, const Expect& want) {
   return emit(std::move(op));
 }
 
+namespace {
+
+const char* take_apart_hint(const Type& type) {
+  return type.kind == TypeKind::Tuple ? "; take it apart with a pattern, as in let (a, b) = t" : "";
+}
+
+}  // namespace
+
 Value Checker::field(const Expr& e) {
   const Value v = expr(*e.parts[0]);
-  if (type(v).kind != TypeKind::Adt) fail(e.loc, fmt::format("{} has no fields", show(v)));
+  if (type(v).kind != TypeKind::Adt)
+    fail(e.loc, fmt::format("{} has no fields{}", show(v), take_apart_hint(type(v))));
   const Adt& adt = program_.types.adts[static_cast<size_t>(type(v).adt)];
   if (adt.constructors.size() != 1)
     fail(e.loc, fmt::format("{} has {} constructors, so its fields are reached by match", adt.name,
@@ -384,7 +395,8 @@ Value Checker::field(const Expr& e) {
 Value Checker::index(const Expr& e) {
   const Value v = expr(*e.parts[0]);
   if (type(v).kind == TypeKind::Tensor) return index_tensor(e, v);
-  if (type(v).kind != TypeKind::List) fail(e.loc, fmt::format("cannot index {}", show(v)));
+  if (type(v).kind != TypeKind::List)
+    fail(e.loc, fmt::format("cannot index {}{}", show(v), take_apart_hint(type(v))));
   if (e.subscripts.size() != 1 || e.subscripts[0].is_slice)
     fail(e.loc, "a list takes one index and no slices");
   return emit(Opcode::ListGet, {v, expr(*e.subscripts[0].low, {program_.types.integer(), "an index"})},

@@ -14,6 +14,7 @@
 
 #include "rondo/ir/ir.h"
 #include "rondo/lang/ast.h"
+#include "rondo/lang/scope.h"
 #include "rondo/lang/lang.h"
 
 namespace rondo::lang {
@@ -125,6 +126,7 @@ class Checker {
   Value index(const Expr& e);
   Value index_tensor(const Expr& e, Value tensor);
   Value field(const Expr& e);
+  std::vector<Value> elements(const Expr& e, const Expect& want);  // of a tuple that is asked for
   Value tuple(const Expr& e, const Expect& want);
   Value list(const Expr& e, const Expect& want);
   Value call(const Expr& e, const Expect& want);
@@ -231,7 +233,7 @@ class Checker {
   // The function that is being checked
   ir::Function fn_;
   std::vector<Value>* body_ = nullptr;
-  std::vector<std::pair<std::string, Value>> scope_;
+  Scope scope_;
   Bindings bindings_;
   std::string context_;  // " (in linear[N = 8, K = 4])"
 };

@@ -39,7 +39,7 @@ void Checker::bind(const Pattern& pattern, Value value) {
       return take_apart(Opcode::TupleGet, type(value).args.size());
     case Pattern::Kind::Name:
       if (!constructors_.count(pattern.name)) {
-        scope_.emplace_back(pattern.name, value);
+        scope_.add(pattern.name, value);
         return;
       }
       [[fallthrough]];

@@ -89,6 +89,7 @@ class Parser {
   bool is_name(size_t ahead = 0) const {
     return peek(ahead).kind == Token::Kind::Name && !keyword(peek(ahead).text) && peek(ahead).text != "_";
   }
+  bool is_number() const { return peek().kind == Token::Kind::Int || peek().kind == Token::Kind::Float; }
   bool take(const char* text) {
     if (!is(text)) return false;
     ++at_;
@@ -255,6 +256,10 @@ class Parser {
       if (result.parts.empty()) ir::fail_at(program_, result.loc, "a tuple pattern has 2 or more parts");
       return result;
     }
+    if (is_number() || is("true") || is("false"))
+      ir::fail_at(
+          program_, peek().loc,
+          fmt::format("expected a pattern, got '{}': ints and bools are told apart by if", peek().text));
     result.name = name("a pattern");
     result.kind = Pattern::Kind::Name;
     if (take("(")) {
@@ -361,6 +366,10 @@ class Parser {
         e = finish(std::move(index));
       } else if (take(".")) {
         ExprPtr field = node(Expr::Kind::Field, peek().loc);
+        if (is_number())
+          ir::fail_at(
+              program_, peek().loc,
+              "expected the name of a field: a tuple is taken apart with a pattern, as in let (a, b) = t");
         field->name = name("the name of a field");
         field->parts.push_back(std::move(e));
         e = finish(std::move(field));

@@ -72,6 +72,9 @@ inline Pointwise pointwise(Opcode code) {
   }
 }
 
+// Longer chains than a person writes; short enough for 8 MB of stack under the sanitizers.
+inline constexpr int kMaxChain = 256, kMaxSharedChain = 32;
+
 class Body {
  protected:
   Body(const ir::Program& program, const BlockBody& body, const std::string& name)
@@ -126,6 +129,50 @@ class Body {
       replacement.type = o.type;
       replacement.loc = o.loc;
       fn_.ops[n] = replacement;
+    }
+  }
+
+  // Values of the body, each after what it is made of; expand() puts some of that at the end of fn_.ops.
+  std::vector<Value> in_order() const {
+    std::vector<Value> done;
+    std::vector<bool> seen(fn_.ops.size(), false);
+    std::vector<std::pair<Value, size_t>> open;  // a value, and how many of its arguments are done
+    for (size_t n = 0; n < fn_.ops.size(); ++n) {
+      if (!seen[n]) open.emplace_back(static_cast<Value>(n), 0);
+      seen[n] = true;
+      while (!open.empty()) {
+        auto& [v, next] = open.back();
+        if (next == op(v).args.size()) {
+          done.push_back(v);
+          open.pop_back();
+          continue;
+        }
+        const Value a = op(v).args[next++];
+        if (!seen[static_cast<size_t>(a)]) open.emplace_back(a, 0);
+        seen[static_cast<size_t>(a)] = true;
+      }
+    }
+    return done;
+  }
+
+  // A chain of operations that are computed inside of each other is cut every kMaxChain: what stands there is written to
+  // memory. All that follows walks such chains by recursion, and a kernel is compiled as one expression a task. What is
+  // used more than once is cut earlier, as each user would compute the chain again - unless a Gemm task may have the sum at
+  // hand. Views need no memory of their own. In order, each answer about a value is found from those before. After
+  // count_uses().
+  void cut_chains() {
+    std::vector<int> depth(fn_.ops.size(), 0);
+    for (const Value v : in_order()) {
+      const Op& o = op(v);
+      const bool inlined = is_pointwise(o.code) || is_structural(o.code) || o.code == Opcode::Row || o.code == Opcode::Concat ||
+                           o.code == Opcode::Stack;
+      if (!inlined || view(v)) continue;
+      int& deep = depth[static_cast<size_t>(v)];
+      for (const Value a : o.args) deep = std::max(deep, depth[static_cast<size_t>(a)] + 1);
+      const bool again = uses_[static_cast<size_t>(v)] > 1 && !reaches_product(v);
+      if (deep < (again ? kMaxSharedChain : kMaxChain)) continue;
+      kept_values_.insert(v);
+      deep = 0;
     }
   }
 
@@ -279,9 +326,8 @@ class Body {
     if (found != reaches_.end()) return found->second;
     const Op& o = op(v);
     bool reaches = gemm_form(v).has_value();
-    if (!reaches && (is_pointwise(o.code) || is_structural(o.code)))
+    if (!reaches && !kept_values_.count(v) && (is_pointwise(o.code) || is_structural(o.code)))
       for (const Value a : o.args) reaches = reaches || (types_[op(a).type].kind == TypeKind::Tensor && reaches_product(a));
-    if (kept_values_.count(v) && !gemm_form(v)) reaches = false;
     reaches_[v] = reaches;
     return reaches;
   }

@@ -1,6 +1,10 @@
 // Expressions of tasks: a value at an index, affine in the axes of the task's index space, as loads and elementwise
 // operations. In a Gemm task sums of products become accumulators. Private to plan/stages.cpp.
 #pragma once
+#include <bit>
+#include <unordered_map>
+
+#include "rondo/base/hash.h"
 #include "rondo/plan/tasks.h"
 
 namespace rondo::plan::stages {
@@ -9,11 +13,14 @@ namespace rondo::plan::stages {
 class ExprList {
  public:
   int32_t add(const Expr& e) {
-    for (size_t i = 0; i < list.size(); ++i)
-      if (list[i].code == e.code && list[i].a == e.a && list[i].b == e.b && list[i].imm == e.imm && list[i].load == e.load)
-        return static_cast<int32_t>(i);
+    std::vector<int32_t>& alike = alike_[hash_of(e)];
+    for (const int32_t i : alike) {
+      const Expr& have = list[static_cast<size_t>(i)];
+      if (have.code == e.code && have.a == e.a && have.b == e.b && have.imm == e.imm && have.load == e.load) return i;
+    }
+    alike.push_back(static_cast<int32_t>(list.size()));
     list.push_back(e);
-    return static_cast<int32_t>(list.size()) - 1;
+    return alike.back();
   }
   int32_t immediate(double value) { return add({Pointwise::Imm, -1, -1, value, {}}); }
   int32_t load(const Load& load) { return add({Pointwise::Load, -1, -1, 0, load}); }
@@ -25,6 +32,16 @@ class ExprList {
     auto operator<=>(const Key&) const = default;
   };
   std::map<Key, int32_t> built;
+
+ private:
+  // Of what tells most expressions apart.
+  static uint64_t hash_of(const Expr& e) {
+    Hasher h;
+    h.number(static_cast<uint64_t>(e.code)).number(static_cast<uint32_t>(e.a)).number(static_cast<uint32_t>(e.b));
+    h.number(std::bit_cast<uint64_t>(e.imm)).number(static_cast<uint32_t>(e.load.index)).number(static_cast<uint64_t>(e.load.offset));
+    return h.finish().low;
+  }
+  std::unordered_map<uint64_t, std::vector<int32_t>> alike_;  // expressions of one hash
 };
 
 class Expressions : public Tasks {
@@ -187,22 +204,17 @@ class Expressions : public Tasks {
   std::optional<Product> product_at(Value v, const Map& map) const {
     const std::optional<GemmForm> g = gemm_form(v);
     if (!g) return std::nullopt;
+    // Along this axis of the task, and along no other.
+    const auto along = [&](const Index& index, size_t axis) {
+      return (index.coef[axis] == 1 || (index.coef[axis] == 0 && axes_[axis] == 1)) &&
+             (index.coef[1 - axis] == 0 || axes_[1 - axis] == 1);
+    };
     Product p{v, 0, 0};
-    if (g->out_n >= 0) {
-      const Index& n = map[static_cast<size_t>(g->out_n)];
-      if (n.coef[0] != 1 && !(n.coef[0] == 0 && axes_[0] == 1)) return std::nullopt;
-      if (n.coef[1] != 0 && axes_[1] != 1) return std::nullopt;
-      p.n_offset = n.offset;
-    } else if (axes_[0] != 1) {
-      return std::nullopt;
-    }
-    if (g->out_f >= 0) {
-      const Index& f = map[static_cast<size_t>(g->out_f)];
-      if (f.coef[1] != 1 && !(f.coef[1] == 0 && axes_[1] == 1)) return std::nullopt;
-      if (f.coef[0] != 0 && axes_[0] != 1) return std::nullopt;
-      p.f_offset = f.offset;
-    } else if (axes_[1] != 1) {
-      return std::nullopt;
+    const std::pair<int, int64_t*> sides[] = {{g->out_n, &p.n_offset}, {g->out_f, &p.f_offset}};
+    for (size_t axis = 0; axis < 2; ++axis) {
+      const auto& [dimension, offset] = sides[axis];
+      if (dimension < 0 ? axes_[axis] != 1 : !along(map[static_cast<size_t>(dimension)], axis)) return std::nullopt;
+      if (dimension >= 0) *offset = map[static_cast<size_t>(dimension)].offset;
     }
     return p;
   }
@@ -258,7 +270,7 @@ class Expressions : public Tasks {
     std::vector<ASegment> result;
     const std::function<void(Value, int64_t)> collect = [&](Value a, int64_t k_offset) {
       const Op& o = op(a);
-      if (o.code == Opcode::Concat && o.i == g.a_k && !loads_task(a)) {
+      if (o.code == Opcode::Concat && o.i == g.a_k && !loads_task(a) && !kept_values_.count(a)) {
         for (const Value part : o.args) {
           collect(part, k_offset);
           k_offset += dims(part)[static_cast<size_t>(g.a_k)];

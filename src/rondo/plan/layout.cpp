@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "rondo/error.h"
@@ -73,34 +74,36 @@ void group_launches(Plan* plan) {
   plan->phases = 1;
   for (const Block& b : plan->blocks) plan->phases = std::max(plan->phases, b.phase + 1);
   for (int32_t phase = 0; phase < plan->phases; ++phase) {
-    std::set<int32_t> cuts;
-    for (const Block& b : plan->blocks)
-      if (b.phase == phase) {
-        cuts.insert(b.first_level);
-        if (b.fixed_level) cuts.insert(b.first_level + 1);
-      }
+    struct Cut {
+      std::vector<int32_t> begin, over;  // blocks
+    };
+    std::map<int32_t, Cut> cuts;
+    for (size_t i = 0; i < plan->blocks.size(); ++i) {
+      const Block& b = plan->blocks[i];
+      if (b.phase != phase) continue;
+      cuts[b.first_level].begin.push_back(static_cast<int32_t>(i));
+      if (b.fixed_level) cuts[b.first_level + 1].over.push_back(static_cast<int32_t>(i));
+    }
+    std::set<int32_t> alive;
     for (auto cut = cuts.begin(); cut != cuts.end(); ++cut) {
-      const int32_t from = *cut, to = std::next(cut) == cuts.end() ? -1 : *std::next(cut) - 1;
-      std::vector<int32_t> alive;
-      int32_t stages = 0;
-      for (size_t i = 0; i < plan->blocks.size(); ++i) {
-        const Block& b = plan->blocks[i];
-        if (b.phase != phase || b.first_level > from || (b.fixed_level && b.first_level < from)) continue;
-        alive.push_back(static_cast<int32_t>(i));
-        stages = std::max(stages, b.stages);
+      const int32_t from = cut->first, to = std::next(cut) == cuts.end() ? -1 : std::next(cut)->first - 1;
+      for (const int32_t i : cut->second.over) alive.erase(i);
+      alive.insert(cut->second.begin.begin(), cut->second.begin.end());
+      std::vector<std::vector<Launch::Item>> items;  // of each stage
+      for (const int32_t i : alive) {
+        const Block& b = plan->blocks[static_cast<size_t>(i)];
+        if (items.size() < static_cast<size_t>(b.stages)) items.resize(static_cast<size_t>(b.stages));
+        for (size_t k = 0; k < b.kernels.size(); ++k)
+          items[static_cast<size_t>(b.kernels[k].stage)].push_back({i, static_cast<int32_t>(k)});
       }
-      for (int32_t stage = 0; stage < stages; ++stage) {
+      for (int32_t stage = 0; stage < static_cast<int32_t>(items.size()); ++stage) {
         Launch launch;
         launch.name = fmt::format("{}_p{}_d{}_s{}", plan->name, phase, from, stage);
         launch.phase = phase;
         launch.stage = stage;
         launch.from_level = from;
         launch.to_level = to;
-        for (const int32_t block : alive) {
-          const std::vector<Kernel>& kernels = plan->blocks[static_cast<size_t>(block)].kernels;
-          for (size_t k = 0; k < kernels.size(); ++k)
-            if (kernels[k].stage == stage) launch.items.push_back({block, static_cast<int32_t>(k)});
-        }
+        launch.items = std::move(items[static_cast<size_t>(stage)]);
         if (plan->fused || launch.items.size() == 1) {
           plan->launches.push_back(std::move(launch));
           continue;

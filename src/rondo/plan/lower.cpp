@@ -109,15 +109,33 @@ class BodyBuilder {
  private:
   const Op& op(Value v) const { return fn_.ops[static_cast<size_t>(v)]; }
 
+  // After what it is made of: members come in order, but a chain of views that blocks repeat may be of any length.
   Value copy(Value v) {
-    v = analysis::behind_marks(fn_, v);
+    std::vector<Value> open{analysis::behind_marks(fn_, v)};
+    while (!open.empty()) {
+      const Value next = open.back();
+      const size_t before = open.size();
+      if (to_[static_cast<size_t>(next)] == kNone)
+        for (const Value a : op(next).args)
+          if (const Value made_of = analysis::behind_marks(fn_, a); to_[static_cast<size_t>(made_of)] == kNone) {
+            open.push_back(made_of);
+            break;
+          }
+      if (open.size() > before) continue;
+      copy_alone(next);
+      open.pop_back();
+    }
+    return to_[static_cast<size_t>(analysis::behind_marks(fn_, v))];
+  }
+
+  void copy_alone(Value v) {
     const auto at = static_cast<size_t>(v);
-    if (to_[at] != kNone) return to_[at];
+    if (to_[at] != kNone) return;
     if (!repeated_[at] && block_of_[at] != block_of_[static_cast<size_t>(fact_.members[0])])
       throw Error(ErrorKind::Internal,
                   fmt::format("lower: block {} uses %{}, which is no operand", fact_.name, v));
     Op made = op(v);
-    for (Value& a : made.args) a = copy(a);
+    for (Value& a : made.args) a = to_[static_cast<size_t>(analysis::behind_marks(fn_, a))];
     if (made.code == Opcode::Row) {
       int64_t& extent = extent_[static_cast<size_t>(analysis::behind_marks(fn_, op(v).args[1]))];
       const int64_t rows = program_.types[op(op(v).args[0]).type].dims[0];
@@ -125,7 +143,6 @@ class BodyBuilder {
     }
     to_[at] = body_.fn.add(std::move(made));
     body_.fn.body.body.push_back(to_[at]);
-    return to_[at];
   }
 
   // A view or a row that leaves the block is a copy of its own: what computes with it inside still reads the
@@ -285,6 +302,8 @@ class HostForm {
   Value emit(int32_t number) {
     Value& made = emits_[static_cast<size_t>(number)];
     if (made != kNone) return made;
+    if (deep_ >= kMostDeep) emit_operands(number);
+    const Deeper deeper(&deep_);
     const BlockFact& fact = facts_.blocks.list[static_cast<size_t>(number)];
     if (started_[at(fact.members[0])]) fail(fact.members[0], "is in a block that waits for itself");
     started_[at(fact.members[0])] = true;
@@ -296,6 +315,30 @@ class HostForm {
     for (const Value v : fact.tensors) record.args.push_back(refer(v));
     for (const Value v : fact.ints) record.args.push_back(need(v));
     return made = append(std::move(record));
+  }
+
+  // The blocks that a block waits for, however many in a row, each after those that it waits for itself.
+  void emit_operands(int32_t number) {
+    std::vector<int32_t> open{number};
+    while (!open.empty()) {
+      const int32_t last = open.back();
+      int32_t first = -1;
+      for (const Value a : facts_.blocks.list[static_cast<size_t>(last)].tensors) {
+        const Value v = analysis::behind_marks(fn_, a);
+        if (to_[at(v)] != kNone || !analysis::is_tensor_op(op(v).code)) continue;
+        const int32_t block = facts_.blocks.block_of[f_][at(v)];
+        if (block >= 0 && emits_[static_cast<size_t>(block)] == kNone) {
+          first = block;
+          break;
+        }
+      }
+      if (first >= 0 && open.size() <= facts_.blocks.list.size()) {
+        open.push_back(first);
+        continue;
+      }
+      open.pop_back();
+      if (last != number) emit(last);
+    }
   }
 
   // Copies a host operation after what it uses, regions included.
@@ -339,6 +382,19 @@ class HostForm {
     });
   }
 
+  // As long as it lives, emit() stands one deeper in itself.
+  class Deeper {
+   public:
+    explicit Deeper(int* deep) : deep_(deep) { ++*deep_; }
+    ~Deeper() { --*deep_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    int* deep_;
+  };
+  static constexpr int kMostDeep = 100;  // regions and shorter chains of blocks go by recursion, in the order of use
+
   [[noreturn]] void fail(Value v, const char* rule) const {
     throw Error(ErrorKind::Internal,
                 fmt::format("lower: fn {}, %{} ({}): {}", fn_.name, v, ir::name(op(v).code), rule));
@@ -357,6 +413,7 @@ class HostForm {
   std::map<int64_t, Value> constants_;  // a number -> its operation
   std::vector<Value> head_;             // the same, in order
   std::vector<Value>* body_ = nullptr;
+  int deep_ = 0;  // in emit()
   ir::Function out_;
 };
 

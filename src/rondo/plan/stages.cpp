@@ -19,7 +19,8 @@ namespace rondo::plan {
 namespace stages {
 namespace {
 
-constexpr size_t kMaxAccs = 8;  // accumulators a Gemm kernel is filled up to: 8 rows x 8 sums fit a thread's registers
+constexpr size_t kMaxAccs = 8;    // accumulators a Gemm kernel is filled up to: 8 rows x 8 sums fit a thread's registers
+constexpr size_t kLookAhead = 64;  // tasks that do not fit a kernel before it is closed: of tens of thousands all would be tried
 
 class Builder : public Expressions {
  public:
@@ -29,6 +30,7 @@ class Builder : public Expressions {
   void run() {
     expand();
     count_uses();
+    cut_chains();
     if (!plan_.fused)
       for (const Value v : fn_.body.body)
         if (gemm_form(v)) kept_values_.insert(v);
@@ -127,24 +129,14 @@ class Builder : public Expressions {
   }
 
   void compute_stages() {
-    std::map<Value, int> done;
-    const std::function<int(Value)> visit = [&](Value v) -> int {
-      const auto found = done.find(v);
-      if (found != done.end()) {
-        if (found->second < 0) throw Error(ErrorKind::Internal, "block " + block_.name + ": its tasks form a cycle");
-        return found->second;
-      }
-      done[v] = -1;
-      const Task& task = tasks_.at(v);
-      int stage = 0;
+    for (const Value v : after_loads([](Value, Value) { return true; })) {
+      Task& task = tasks_.at(v);
+      task.stage = 0;
       for (const Value l : task.loads) {
-        const int s = visit(l);
-        stage = std::max(stage, task.gemm || tasks_.at(l).gemm ? s + 1 : s);
+        const Task& load = tasks_.at(l);
+        task.stage = std::max(task.stage, task.gemm || load.gemm ? load.stage + 1 : load.stage);
       }
-      return done[v] = stage;
-    };
-    for (const Value v : order_) visit(v);
-    for (const auto& [v, s] : done) tasks_.at(v).stage = s;
+    }
   }
 
   // A product that kernels of two stages would compute twice is written to memory once.
@@ -267,12 +259,14 @@ class Builder : public Expressions {
     }
     std::map<int, int64_t> temp_floats;
     std::map<int, int32_t> temp_count;
+    std::set<Value> handed_on;  // read by another kernel than the one that writes it
+    for (const auto& [u, reader] : tasks_)
+      for (const Value v : reader.loads)
+        if (reader.gemm || reader.stage != tasks_.at(v).stage) handed_on.insert(v);
     for (const Value v : order_) {
       Task& task = tasks_.at(v);
       if (task.slot >= 0) continue;
-      bool local = !task.gemm;
-      for (const auto& [u, other] : tasks_)
-        if (other.loads.count(v) && (other.gemm || other.stage != task.stage)) local = false;
+      const bool local = !task.gemm && !handed_on.count(v);
       int64_t& floats = temp_floats[task.stage];
       if (local && floats + numel(v) <= kTempFloats) {
         floats += numel(v);
@@ -294,35 +288,47 @@ class Builder : public Expressions {
     return store;
   }
 
+  // Those that v's expression needs.
+  std::set<AccKey> accumulators(Value v) {
+    AccTable accs;
+    accs_ = &accs;
+    current_ = v;
+    ExprList scratch;
+    gemm_expr(v, scratch);
+    return {accs.keys.begin(), accs.keys.end()};
+  }
+
   void emit_gemms() {
+    std::map<Value, std::set<AccKey>> needs;
     std::map<std::tuple<int, int64_t, int64_t>, std::vector<Value>> groups;
     for (const Value v : order_) {
       const Task& task = tasks_.at(v);
       if (!task.gemm) continue;
       set_gemm_axes(task);
       groups[{task.stage, axes_[0], axes_[1]}].push_back(v);
+      needs[v] = accumulators(v);
     }
     for (const auto& [key, values] : groups) {
       std::vector<Value> rest = values;
       while (!rest.empty()) {  // as many tasks a kernel as its accumulators allow
         std::vector<Value> taken, left;
-        AccTable accs;
-        for (const Value v : rest) {
-          AccTable trial = accs;
-          accs_ = &trial;
-          current_ = v;
-          ExprList scratch;
-          gemm_expr(v, scratch);
-          const size_t most = plan_.fused ? std::max(kMaxAccs, accs.keys.size()) : 1;
-          if (taken.empty() || trial.keys.size() <= most) {
-            accs = trial;
-            taken.push_back(v);
+        std::set<AccKey> accs;
+        size_t at = 0;
+        for (size_t misses = 0; at < rest.size() && misses < kLookAhead; ++at) {
+          std::set<AccKey> trial = accs;
+          trial.insert(needs.at(rest[at]).begin(), needs.at(rest[at]).end());
+          const size_t most = plan_.fused ? std::max(kMaxAccs, accs.size()) : 1;
+          if (taken.empty() || trial.size() <= most) {
+            accs = std::move(trial);
+            taken.push_back(rest[at]);
           } else {
-            left.push_back(v);
+            left.push_back(rest[at]);
+            ++misses;
           }
         }
+        left.insert(left.end(), rest.begin() + static_cast<ptrdiff_t>(at), rest.end());
         emit_gemm(std::get<0>(key), std::get<1>(key), std::get<2>(key), taken);
-        rest = left;
+        rest = std::move(left);
       }
     }
     accs_ = nullptr;
@@ -376,12 +382,9 @@ class Builder : public Expressions {
 
   void emit_rows() {
     std::map<int, Kernel> kernels;
-    std::set<Value> emitted;
-    const std::function<void(Value)> emit = [&](Value v) {
+    for (const Value v : after_loads([&](Value task, Value load) { return tasks_.at(task).stage == tasks_.at(load).stage; })) {
       const Task& task = tasks_.at(v);
-      if (task.gemm || !emitted.insert(v).second) return;
-      for (const Value l : task.loads)
-        if (tasks_.at(l).stage == task.stage) emit(l);
+      if (task.gemm) continue;
       current_ = v;
       Kernel& kernel = kernels[task.stage];
       for (Step& step : row_steps(v)) {
@@ -390,8 +393,7 @@ class Builder : public Expressions {
         step.store.index = target.index;
         kernel.steps.push_back(std::move(step));
       }
-    };
-    for (const Value v : order_) emit(v);
+    }
     for (auto& [stage, kernel] : kernels) {
       kernel.stage = stage;
       kernel.temps = temps_[stage];

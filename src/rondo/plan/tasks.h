@@ -75,6 +75,7 @@ class Tasks : public Body {
   Load memory_view(Value v) {
     if (loads_task(v)) return memory(v);
     if (const std::optional<Load> w = view(v)) return note_use(*w);
+    if (v != current_ && kept_values_.count(v)) return memory(v);
     const Op& o = op(v);
     if (is_structural(o.code) || o.code == Opcode::Row) return structural_view(v);
     return memory(v);
@@ -107,6 +108,40 @@ class Tasks : public Body {
     if (is_pointwise(o.code) || is_structural(o.code))
       for (const Value a : o.args)
         if (types_[op(a).type].kind == TypeKind::Tensor && reaches_product(a)) force_products(a, seen);
+  }
+
+  // All tasks, each after those of its loads that `follow` lets through.
+  template <class Follow>
+  std::vector<Value> after_loads(const Follow& follow) const {
+    enum class Mark { New, Open, Done };
+    std::map<Value, Mark> marks;
+    std::vector<Value> done;
+    struct Open {
+      Value task;
+      std::set<Value>::const_iterator next;
+    };
+    std::vector<Open> open;
+    const auto visit = [&](Value v) {
+      Mark& mark = marks[v];
+      if (mark == Mark::Open) throw Error(ErrorKind::Internal, "block " + name_ + ": its tasks form a cycle");
+      if (mark == Mark::Done) return;
+      mark = Mark::Open;
+      open.push_back({v, tasks_.at(v).loads.begin()});
+    };
+    for (const Value v : order_) {
+      visit(v);
+      while (!open.empty()) {
+        Open& top = open.back();
+        if (top.next == tasks_.at(top.task).loads.end()) {
+          marks[top.task] = Mark::Done;
+          done.push_back(top.task);
+          open.pop_back();
+        } else if (const Value load = *top.next++; follow(top.task, load)) {
+          visit(load);
+        }
+      }
+    }
+    return done;
   }
 
   Plan& plan_;

@@ -4,8 +4,9 @@
 // Vectors are GCC's, so one text serves AVX2 (one register), SSE and NEON (two) and scalars. What an element
 // becomes depends on its own row only, never on its place in a tile: sums over k run in order of k in one
 // accumulator, so a batched result equals an unbatched one bit for bit. exp, tanh, log and erf are
-// branch-free and within 2 ulp, sigmoid within 3 (tests/compiler_codegen_math.cpp measures it); their
-// polynomials are minimax fits in the range reduced as each function says.
+// branch-free and within 2 ulp, as are sin and cos up to 1.6e6, sigmoid within 3
+// (tests/compiler_codegen_math.cpp measures it); their polynomials are minimax fits in the range reduced as
+// each function says.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -146,8 +147,53 @@ RONDO_INLINE v8 erf_v(v8 x) {
   return choose(a < splat(0.92f), small, choose(x != x, x, with_sign_of(large, x)));
 }
 RONDO_INLINE v8 gelu_v(v8 x) { return splat(0.5f) * x * (splat(1.0f) + erf_v(x * splat(0.707106781f))); }
-// The rest a lane at a time: the compiler has instructions for sqrt and floor; sin, cos and pow are the C
-// library's.
+// x = n pi/2 + r, |r| <= pi/4, n modulo 4 says which of sin r, cos r and their negatives it is. The reduction
+// is in double, with pi/2 in two parts of which n times the first is exact: so it is good for |x| up to 2^20
+// pi/2, however near x lies to a zero. Lanes beyond (and infinities) are the C library's, which knows pi to a
+// thousand bits. sin r = r + r^3 P(r^2), cos r = 1 - r^2/2 + r^4 Q(r^2); 1.5 * 2^52 rounds to the nearest
+// integer.
+typedef double d8 __attribute__((vector_size(64)));
+RONDO_INLINE d8 dsplat(double x) { return d8{x, x, x, x, x, x, x, x}; }
+RONDO_INLINE v8 sin_of_quarters(v8 x, int32_t quarters) {
+  const d8 y = __builtin_convertvector(x, d8), round = dsplat(6755399441055744.0);
+  const d8 n = (y * dsplat(0.63661977236758138) + round) - round;
+  const d8 reduced = (y - n * dsplat(1.57079632673412561417)) - n * dsplat(6.07710050650619224932e-11);
+  const v8 r = __builtin_convertvector(reduced, v8), s = r * r;
+  const i8 q = __builtin_convertvector(n, i8) + isplat(quarters);
+  v8 p = splat(-1.951756068e-04f);
+  p = p * s + splat(8.332180628e-03f);
+  p = p * s + splat(-1.666665500e-01f);
+  const v8 sine = r + (r * s) * p;
+  p = splat(2.443944689e-05f);
+  p = p * s + splat(-1.388737761e-03f);
+  p = p * s + splat(4.166664711e-02f);
+  const v8 cosine = (splat(1.0f) - splat(0.5f) * s) + (s * s) * p;
+  const i8 odd = -(q & 1), minus = (q & 2) << 30;
+  return real(bits(choose(odd, cosine, sine)) ^ minus);
+}
+RONDO_INLINE int any(i8 mask) {
+  int32_t all = 0;
+  for (int i = 0; i < 8; ++i) all |= mask[i];
+  return all != 0;
+}
+constexpr float kMostReduced = 1.6e6f;
+RONDO_INLINE v8 sin_v(v8 x) {
+  v8 y = sin_of_quarters(x, 0);
+  const i8 far = abs_v(x) > splat(kMostReduced);
+  if (__builtin_expect(any(far), 0))
+    for (int i = 0; i < 8; ++i)
+      if (far[i]) y[i] = __builtin_sinf(x[i]);
+  return y;
+}
+RONDO_INLINE v8 cos_v(v8 x) {
+  v8 y = sin_of_quarters(x, 1);
+  const i8 far = abs_v(x) > splat(kMostReduced);
+  if (__builtin_expect(any(far), 0))
+    for (int i = 0; i < 8; ++i)
+      if (far[i]) y[i] = __builtin_cosf(x[i]);
+  return y;
+}
+// The rest a lane at a time: the compiler has instructions for sqrt and floor; pow is the C library's.
 #define RONDO_BY_LANE(name, call)                  \
   RONDO_INLINE v8 name(v8 x) {                     \
     v8 y;                                          \
@@ -156,8 +202,6 @@ RONDO_INLINE v8 gelu_v(v8 x) { return splat(0.5f) * x * (splat(1.0f) + erf_v(x *
   }
 RONDO_BY_LANE(sqrt_v, __builtin_sqrtf)
 RONDO_BY_LANE(floor_v, __builtin_floorf)
-RONDO_BY_LANE(sin_v, __builtin_sinf)
-RONDO_BY_LANE(cos_v, __builtin_cosf)
 RONDO_INLINE v8 pow_v(v8 x, v8 y) {
   v8 z;
   for (int i = 0; i < 8; ++i) z[i] = __builtin_powf(x[i], y[i]);
