@@ -20,6 +20,9 @@ namespace stages {
 namespace {
 
 constexpr size_t kMaxAccs = 8;    // accumulators a Gemm kernel is filled up to: 8 rows x 8 sums fit a thread's registers
+// A task with more of either is cut: its products become tasks, which are added from memory. A thread of a GPU keeps 4 rows x
+// 16 sums in registers, and a block the addresses of 16 operands' rows in shared memory (codegen/prelude/cuda.h).
+constexpr size_t kMostSums = 16, kMostOperands = 16;
 constexpr size_t kLookAhead = 64;  // tasks that do not fit a kernel before it is closed: of tens of thousands all would be tried
 
 class Builder : public Expressions {
@@ -37,7 +40,7 @@ class Builder : public Expressions {
     for (const Value v : outputs_) require(v);
     for (bool again = true; again;) {
       settle();
-      again = split_shared_products();
+      again = split_shared_products() || split_wide_tasks();
     }
     place();
     emit_gemms();
@@ -72,8 +75,15 @@ class Builder : public Expressions {
       if (task.gemm) {
         ExprList scratch;
         gemm_expr(v, scratch);
+        std::vector<Load> operands;
         for (const AccKey& key : accs.keys)
-          for (const Product& p : key) task.products.insert(p.value), segments_of(p);
+          for (const Product& p : key) {
+            task.products.insert(p.value);
+            for (const ASegment& segment : segments_of(p))
+              if (std::find(operands.begin(), operands.end(), segment.a) == operands.end()) operands.push_back(segment.a);
+          }
+        task.sums = accs.keys.size();
+        task.operands = operands.size();
         task.gemm = !accs.keys.empty();  // else every product is loaded from an earlier stage
       }
       accs_ = nullptr;
@@ -83,6 +93,18 @@ class Builder : public Expressions {
       task.products.clear();
       row_steps(v);
     }
+  }
+
+  bool split_wide_tasks() {
+    bool any = false;
+    for (size_t n = 0; n < order_.size(); ++n) {
+      const Task& task = tasks_.at(order_[n]);
+      if (!task.gemm || (task.sums <= kMostSums && task.operands <= kMostOperands)) continue;
+      const std::set<Value> products = task.products;
+      for (const Value p : products)
+        if (p != order_[n] && kept_values_.insert(p).second) require(p), any = true;
+    }
+    return any;
   }
 
   // n and f of the task's index space are dimensions of its value: the first assignment that fits its first product.

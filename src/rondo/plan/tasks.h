@@ -20,6 +20,7 @@ struct Task {
   int stage = 0;
   std::set<Value> loads;         // tasks whose memory it reads
   std::set<Value> products;      // products inlined into it
+  size_t sums = 0, operands = 0; // of a Gemm task: accumulators, distinct operands of its products
   bool temp = false;
   int32_t slot = -1;             // output number, or temp number in its kernel
 };

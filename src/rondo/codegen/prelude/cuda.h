@@ -160,14 +160,15 @@ template <int W> constexpr int kVector = W < 4 ? W : 4;  // floats of one load
 // its first rows. KS: as many parts of k as the longest segment has steps, but fewer when very many weights share a row.
 template <class Op> struct Shapes {
   static constexpr int A = Op::ACCS, STEPS = (Op::MAX_K + kStep - 1) / kStep;
-  static constexpr int KS = STEPS > 4 && Op::MAX_USES <= 5 ? 8 : STEPS > 2 && Op::MAX_USES <= 16 ? 4 : STEPS > 1 ? 2 : 1;
+  static constexpr int KS = STEPS > 4 && Op::MAX_USES <= 5 ? 8 : STEPS > 2 && Op::MAX_USES <= 10 ? 4 : STEPS > 1 ? 2 : 1;
   static constexpr int THIN = A >= 3 ? 1 : 2, THICK = A >= 3 ? 1 : A == 2 ? 2 : 4, AV = A > 5 ? 2 : 4;
-  // Many sums (kMostSums at most, plan/stages.cpp): fewer rows, for the sake of registers and of the room for partial sums.
-  static constexpr int R = A <= 8 ? 8 : 4, MOST = A <= 16 ? 4 : 2;
+  // Many sums (16 at most, plan/stages.cpp): fewer rows, for the sake of registers.
+  static constexpr int R = A <= 8 ? 8 : 4;
+  static_assert(A <= 16, "so many sums fit");
   using Tiny = TileShape<R, 1, KS, THIN, AV>;
   using Narrow = TileShape<R, 2, KS, THIN, AV>;
-  using Middle = TileShape<R, MOST, KS, THIN, AV>;
-  using Wide = TileShape<R, MOST, (KS + 1) / 2, THICK, AV>;
+  using Middle = TileShape<R, 4, KS, THIN, AV>;
+  using Wide = TileShape<R, 4, (KS + 1) / 2, THICK, AV>;
 };
 
 template <class Shape>
