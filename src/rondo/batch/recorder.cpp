@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "rondo/base/memory.h"
 #include "rondo/error.h"
 
 namespace rondo::batch {
@@ -56,8 +57,9 @@ void Recorder::grow_depths(abi::Recorder* r, uint32_t phase, uint32_t depth) {
   if (depth >= most) fault(r, abi::kTooManyLevels, 0, depth, static_cast<int64_t>(most));
   const uint64_t old = r->depths[phase];
   const uint64_t depths = std::min(std::max(old * 2, uint64_t{depth} + 1), most);
-  void* grown = std::realloc(r->count[phase], (depths << self->block_bits_) * sizeof(uint32_t));
-  if (!grown) throw std::bad_alloc();
+  const uint64_t bytes = (depths << self->block_bits_) * sizeof(uint32_t);
+  void* grown = std::realloc(r->count[phase], bytes);
+  if (!grown) throw self->no_memory(fmt::format("{} bytes for the counts of {} levels", bytes, depths));
   r->count[phase] = static_cast<uint32_t*>(grown);
   std::fill(r->count[phase] + (old << self->block_bits_), r->count[phase] + (depths << self->block_bits_), 0u);
   r->depths[phase] = static_cast<uint32_t>(depths);
@@ -67,7 +69,7 @@ void Recorder::grow_log(abi::Recorder* r, uint32_t block, uint32_t words) {
   abi::Log& log = r->log[block];
   const uint64_t capacity = std::max({log.capacity * 2, log.used + words, kFirstLogWords});
   void* grown = std::realloc(log.data, capacity * sizeof(uint32_t));
-  if (!grown) throw std::bad_alloc();
+  if (!grown) throw owner(r)->no_memory(fmt::format("{} bytes for its records", capacity * sizeof(uint32_t)));
   log.data = static_cast<uint32_t*>(grown);
   log.capacity = capacity;
 }
@@ -78,13 +80,22 @@ void* Recorder::grow_arena(abi::Recorder* r, uint64_t bytes) {
   if (used == self->chunks_.size() || self->chunk_bytes_[used] < bytes) {
     const size_t last = used ? self->chunk_bytes_[used - 1] : 0;
     const size_t size = std::max({static_cast<size_t>(bytes), kFirstChunk, std::min(last * 2, kLargestChunk)});
-    self->chunks_.insert(self->chunks_.begin() + static_cast<ptrdiff_t>(used),
-                         std::make_unique_for_overwrite<char[]>(size));
+    std::unique_ptr<char[]> chunk;
+    try {
+      chunk = std::make_unique_for_overwrite<char[]>(size);
+    } catch (const std::bad_alloc&) {
+      throw self->no_memory(fmt::format("{} bytes for one list or value; use shorter lists", bytes));
+    }
+    self->chunks_.insert(self->chunks_.begin() + static_cast<ptrdiff_t>(used), std::move(chunk));
     self->chunk_bytes_.insert(self->chunk_bytes_.begin() + static_cast<ptrdiff_t>(used), size);
   }
   r->arena = self->chunks_[used].get() + bytes;
   r->arena_end = self->chunks_[used].get() + self->chunk_bytes_[used];
   return self->chunks_[used++].get();
+}
+
+Error Recorder::no_memory(const std::string& wanted) const {
+  return out_of_memory(fmt::format("while walking instance {} of {}, which asked for {}", instance_, file_, wanted));
 }
 
 void Recorder::fault(abi::Recorder* r, abi::Fault fault, int32_t line, int64_t a, int64_t b) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rondo/batch/abi.h"
+#include "rondo/error.h"
 #include "rondo/plan/plan.h"
 #include "rondo/value.h"
 
@@ -38,6 +39,7 @@ class Recorder {
   static void grow_depths(abi::Recorder* r, uint32_t phase, uint32_t depth);
   static void grow_log(abi::Recorder* r, uint32_t block, uint32_t words);
   static void* grow_arena(abi::Recorder* r, uint64_t bytes);
+  Error no_memory(const std::string& wanted) const;
   [[noreturn]] static void fault(abi::Recorder* r, abi::Fault fault, int32_t line, int64_t a, int64_t b);
 
   abi::Recorder abi_{};
