@@ -41,7 +41,7 @@ class Capture {
 
   CUstream stream() const noexcept { return stream_; }
   // The driver's number of this capture.
-  unsigned long long id() const noexcept { return id_; }
+  unsigned long long id() const;
 
   // Ends it: the graph. Errors: Device when the capture was broken; Usage for a forked stream that was not
   // joined (by its handle) and for an empty graph, if refused. Once only.
@@ -84,8 +84,12 @@ class Capture {
   static Capture* current() noexcept;
 
  private:
-  void begin();
-  CUgraph end_raw(bool quietly);
+  struct Info;
+  Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream, std::optional<GraphView> into,
+          After after);
+  Info info(CUstream stream) const;
+  std::vector<CUstream> not_joined() const;
+  CUresult stop(CUgraph* graph) noexcept;
   CUgraph finish_raw();
   const driver::Driver* driver_;
   CaptureOptions options_;
@@ -93,7 +97,6 @@ class Capture {
   CUstream stream_ = nullptr;
   std::optional<GraphView> into_;
   std::shared_ptr<detail::GraphState> state_;  // of the graph to come
-  unsigned long long id_ = 0;
   bool active_ = false;
   std::vector<CUstream> forked_;
   std::vector<Event> events_;

@@ -34,6 +34,11 @@ struct [[nodiscard]] Updated {
   explicit operator bool() const noexcept { return ok; }
 };
 
+// Whether an update compares kernel attributes (priority, cluster, cooperative ...) first. The comparison is free for
+// graphs built node by node here without attributes, and kept for graphs that are used again; a captured graph has its
+// kernel nodes' attributes read once, which costs a few calls a node.
+enum class AttributeCheck { Compare, Skip };
+
 enum class UpdateHow { Updated, Reinstantiated };
 struct UpdateOutcome {
   UpdateHow how = UpdateHow::Updated;
@@ -102,11 +107,11 @@ class GraphExec {
   // To the parameters of `graph`, which must have the same nodes and edges in the same order. Kernel
   // attributes that differ from those that the exec was made with refuse the update: the driver may say
   // success and keep the old ones.
-  Updated update(const GraphView& graph);
+  Updated update(const GraphView& graph, AttributeCheck check = AttributeCheck::Compare);
   // The same, and where the update is refused, a new exec takes the old one's place, with the same options:
   // the template is then `graph`, and nodes for set() are its nodes. Errors: Device, when `graph` cannot be
   // instantiated; the exec is then as it was.
-  UpdateOutcome update_or_reinstantiate(const Graph& graph);
+  UpdateOutcome update_or_reinstantiate(const Graph& graph, AttributeCheck check = AttributeCheck::Compare);
 
   // ---- node by node: launches that were made are not changed, later ones are. `node` is of the template
   // graph. Attributes of `params` must be those of the node. Errors: Device; Usage when the node is of
