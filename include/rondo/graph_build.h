@@ -89,7 +89,8 @@ struct Dependency {
   NodeView node;
   EdgeData data;
 };
-// Dependencies as an argument: a node, a list in braces, or a vector. Lives no longer than what it was made of.
+// Dependencies as an argument: a node, a list in braces, or a vector. Lives no longer than what it was made
+// of.
 class After {
  public:
   After() noexcept = default;

@@ -16,6 +16,9 @@ namespace rondo::graph {
 struct InstantiateOptions {
   bool auto_free = false;      // memory that a launch left allocated is freed by the next launch
   bool device_launch = false;  // kernels may launch it; not with auto_free
+  // Keeps the graph alive for node-wise updates and for comparing attributes. Without it an exec costs less
+  // memory and can be launched and updated as a whole only, where both graphs are plain.
+  bool keep_source = true;
   bool node_priority = false;  // kernels run with their nodes' priority, not with the launch stream's
   std::optional<CUstream>
       upload_to;  // uploads at once, in this stream, so that the first launch does not pay for it
@@ -34,9 +37,9 @@ struct [[nodiscard]] Updated {
   explicit operator bool() const noexcept { return ok; }
 };
 
-// Whether an update compares kernel attributes (priority, cluster, cooperative ...) first. The comparison is free for
-// graphs built node by node here without attributes, and kept for graphs that are used again; a captured graph has its
-// kernel nodes' attributes read once, which costs a few calls a node.
+// Whether an update compares kernel attributes (priority, cluster, cooperative ...) first. The comparison is
+// free for graphs built node by node here without attributes, and kept for graphs that are used again; a
+// captured graph has its kernel nodes' attributes read once, which costs a few calls a node.
 enum class AttributeCheck { Compare, Skip };
 
 enum class UpdateHow { Updated, Reinstantiated };

@@ -1,7 +1,8 @@
-// Why a call on graphs failed, and what to do: a table from (code, phase, call, result) to a cause and a remedy.
+// Why a call on graphs failed, and what to do: a table from (code, phase, call, result) to a cause and a
+// remedy.
 //
-// The rows are data, keyed as section 7 of the reference on CUDA graphs; the first that fits is taken, so special rows
-// stand before general ones.
+// The rows are data, keyed as section 7 of the reference on CUDA graphs; the first that fits is taken, so
+// special rows stand before general ones.
 #pragma once
 #include <cuda.h>
 
@@ -15,7 +16,7 @@ namespace rondo::graph {
 enum class Phase { Capture, Build, Instantiate, Update, Launch };
 
 struct Finding {
-  const char* row;   // of the table: "3", "15b"
+  const char* row;  // of the table: "3", "15b"
   CUresult code;
   Phase phase;
   bool any_phase;
@@ -41,8 +42,8 @@ const char* describe(CUgraphExecUpdateResult result);
 }  // namespace rondo::graph
 
 // Every status in this room is looked at by this; the context is made on failure.
-#define RONDO_GRAPH_CHECK(d, phase, call, context)                                        \
-  do {                                                                                    \
-    if (const CUresult rondo_code_ = (d).call; rondo_code_ != CUDA_SUCCESS) [[unlikely]]  \
+#define RONDO_GRAPH_CHECK(d, phase, call, context)                                            \
+  do {                                                                                        \
+    if (const CUresult rondo_code_ = (d).call; rondo_code_ != CUDA_SUCCESS) [[unlikely]]      \
       ::rondo::graph::fail((d), rondo_code_, ::rondo::graph::Phase::phase, #call, (context)); \
   } while (0)

@@ -1,4 +1,5 @@
-// What an owned graph and its execs know beyond their handles: shared by the files of this room, seen by no other.
+// What an owned graph and its execs know beyond their handles: shared by the files of this room, seen by no
+// other.
 #pragma once
 #include <cuda.h>
 
@@ -12,8 +13,8 @@
 
 namespace rondo::graph::detail {
 
-// The attributes of every kernel node as the driver reads them back, in the order of nodes; children and known bodies
-// are gone into.
+// The attributes of every kernel node as the driver reads them back, in the order of nodes; children and
+// known bodies are gone into.
 struct AttributeRecord {
   struct Of {
     CUgraphNode node = nullptr;
@@ -52,7 +53,8 @@ struct ExecShared {
 };
 
 // Reads what is not known yet.
-std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph, GraphState* state);
+std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
+                                                       GraphState* state);
 // "" or which attribute of which node differs; `node` is then the node of `is`.
 std::string compare_attributes(const driver::Driver& d, const AttributeRecord& was, const AttributeRecord& is,
                                CUgraphNode* node);
@@ -61,13 +63,20 @@ std::string compare_attributes(const driver::Driver& d, const AttributeRecord& w
 std::string describe_node(const driver::Driver& d, CUgraphNode node);
 std::string describe_stream(CUstream stream);
 
+// The thread's capture mode as it was: tried twice, because a thread left relaxed would lose its protection
+// silently.
+inline void restore_mode(const driver::Driver& d, CUstreamCaptureMode mode) noexcept {
+  if (d.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+    (void)d.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
 // Destroys and the like, while this thread may be capturing: the call is let through and disturbs no capture.
 template <class Call>
 void let_through(const driver::Driver& d, const Call& call) noexcept {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   const bool relaxed = d.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
   call();
-  if (relaxed) (void)d.cuThreadExchangeStreamCaptureMode(&mode);
+  if (relaxed) restore_mode(d, mode);
 }
 
 // Dependencies in the form in which the driver takes them; no allocation for the usual few.
