@@ -104,6 +104,7 @@ struct Graph : Thing {
   Graph() : Thing("graph") {}
   std::vector<CUgraphNode> nodes;
   CUgraph parent = nullptr;  // of a child or a body: destroyed with it
+  bool body = false;         // of a condition: few kinds of nodes
   std::map<CUuserObject, unsigned> kept;
   std::map<uint64_t, std::pair<bool, unsigned>> conditions;  // handle -> (assigned at launch, value)
   int execs = 0;                                             // alive, made from it

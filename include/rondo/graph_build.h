@@ -228,7 +228,8 @@ class Graph : public GraphView {
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
 
-  // The handle, from now on the caller's to destroy: after the last exec made from it here.
+  // The handle, from now on the caller's to destroy: after the last exec made from it here. Views stay good
+  // until then. Errors: Device; the graph is then still owned.
   CUgraph release();
 
   // Makes it executable. Errors: Device, with the driver's result, the node at fault, the cause and the

@@ -13,6 +13,10 @@
 
 namespace rondo::graph {
 
+namespace detail {
+struct CaptureStack;
+}
+
 struct CaptureOptions {
   // Thread-local: calls of other threads neither disturb nor are disturbed. Global makes innocent calls of
   // other threads fail, Relaxed allows calls that are unsafe in a capture (allocations) on this thread too.
@@ -102,8 +106,8 @@ class Capture {
   std::vector<Event> events_;
   std::string first_failure_;  // the first call that check() saw fail
   int first_code_ = 0;
-  std::string last_good_;  // the last checkpoint that was fine
-  Capture* outer_ = nullptr;
+  std::string last_good_;                        // the last checkpoint that was fine
+  std::shared_ptr<detail::CaptureStack> stack_;  // of the thread that began it
 };
 
 // The work of `work` as a graph. `work` is called with the Capture, with its CUstream, or with nothing.

@@ -40,12 +40,12 @@ enum class Feature {
   ChildMove,          // 12.9
 };
 
-// "conditional nodes"
+// "a conditional node"
 const char* name(Feature feature) noexcept;
 // Of the driver and of the headers that Rondo was built with. Throws Error(Unavailable) when there is no
 // driver.
 bool has(Feature feature);
-// Throws Error(Unavailable): "conditional nodes need driver R545 (CUDA 12.3), this is R535 (CUDA 12.2).
+// Throws Error(Unavailable): "a conditional node needs driver R545 (CUDA 12.3), this is R535 (CUDA 12.2).
 // Update ...".
 void require(Feature feature);
 
@@ -185,8 +185,10 @@ CUlaunchAttribute cluster(Dim3 blocks) noexcept;
 CUlaunchAttribute cooperative(bool on = true) noexcept;
 CUlaunchAttribute access_policy(const CUaccessPolicyWindow& window) noexcept;
 CUlaunchAttribute memory_sync_domain(CUlaunchMemSyncDomain domain) noexcept;
-// Marks the node as changeable from the device; throws Error(Unavailable) before CUDA 12.4. The graph can
-// then be instantiated once, not cloned, and its execs take no whole-graph update.
+// Marks the node as changeable from the device. NodeView::attribute() of
+// CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE then gives the device's handle of the node; the exec must
+// be uploaded before a kernel changes it. The graph can be instantiated once, not cloned, and its execs take
+// no whole-graph update. Throws Error(Unavailable) before CUDA 12.4.
 CUlaunchAttribute device_updatable();
 }  // namespace attribute
 

@@ -120,11 +120,12 @@ void fail_missing(const char* function, int needs_version, int has_version) {
 
 const Driver& driver() {
   if (const Driver* table = replaced.load(std::memory_order_acquire)) return *table;
+  static std::atomic<const Driver*> found{nullptr};  // never destroyed: static objects use it to the end
+  if (const Driver* table = found.load(std::memory_order_acquire)) return *table;
   static std::mutex mutex;
-  static const Driver* found = nullptr;  // never destroyed: devices in static objects use it to the end
   const std::lock_guard lock(mutex);
-  if (!found) found = load_driver().release();
-  return *found;
+  if (!found.load(std::memory_order_relaxed)) found.store(load_driver().release(), std::memory_order_release);
+  return *found.load(std::memory_order_relaxed);
 }
 
 const Driver* set_driver_for_tests(const Driver* table) {

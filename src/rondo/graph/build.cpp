@@ -221,8 +221,12 @@ Graph& Graph::operator=(Graph&& other) noexcept {
 Graph::~Graph() = default;
 
 CUgraph Graph::release() {
-  if (shared_) shared_->owned = false;
   const CUgraph graph = get();
+  if (shared_) {
+    // Views that were made of it look at the state, which therefore stays as long as the driver's graph.
+    keep(shared_);
+    shared_->owned = false;
+  }
   graph_ = nullptr;
   state_ = nullptr;
   shared_.reset();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_set>
 
 #include "rondo/graph/state.h"
@@ -18,7 +19,21 @@ namespace {
 using GetLastError = int (*)();
 std::atomic<GetLastError> last_error_of_caller{nullptr};
 
-thread_local Capture* innermost = nullptr;
+}  // namespace
+
+// The captures of a thread, innermost last. Shared, because a capture may end on another thread: wrongly in
+// most modes, rightly in the relaxed one.
+struct detail::CaptureStack {
+  std::mutex mutex;
+  std::vector<Capture*> open;
+};
+
+namespace {
+
+const std::shared_ptr<detail::CaptureStack>& own_stack() {
+  thread_local const auto stack = std::make_shared<detail::CaptureStack>();
+  return stack;
+}
 
 }  // namespace
 
@@ -83,8 +98,13 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
       options_(std::move(options)),
       own_(std::move(own)),
       stream_(own_ ? own_->get() : stream),
-      into_(into) {
+      into_(into),
+      stack_(own_stack()) {
   const driver::Driver& d = *driver_;
+  {
+    const std::lock_guard lock(stack_->mutex);
+    stack_->open.reserve(stack_->open.size() + 1);  // nothing may fail once the capture has begun
+  }
   if (!stream_ || stream_ == CU_STREAM_LEGACY)
     throw Error(
         ErrorKind::Usage,
@@ -108,8 +128,8 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     RONDO_GRAPH_CHECK(d, Capture, cuStreamBeginCapture(stream_, options_.mode), describe_stream(stream_));
   }
   active_ = true;
-  outer_ = innermost;
-  innermost = this;
+  const std::lock_guard lock(stack_->mutex);
+  stack_->open.push_back(this);
 }
 
 Capture::Capture(CaptureOptions options)
@@ -119,7 +139,11 @@ Capture::Capture(CUstream stream, CaptureOptions options)
 Capture::Capture(CUstream stream, GraphView into, After after, CaptureOptions options)
     : Capture(std::move(options), std::nullopt, stream, into, after) {}
 
-Capture* Capture::current() noexcept { return innermost; }
+Capture* Capture::current() noexcept {
+  detail::CaptureStack& stack = *own_stack();
+  const std::lock_guard lock(stack.mutex);
+  return stack.open.empty() ? nullptr : stack.open.back();
+}
 
 unsigned long long Capture::id() const { return info(stream_).id; }
 
@@ -128,12 +152,10 @@ unsigned long long Capture::id() const { return info(stream_).id; }
 // The driver's end, once. What it gives out is destroyed unless it is taken.
 CUresult Capture::stop(CUgraph* graph) noexcept {
   active_ = false;
-  // Captures of a thread end in any order: take this one out of the chain.
-  for (Capture** at = &innermost; *at; at = &(*at)->outer_)
-    if (*at == this) {
-      *at = outer_;
-      break;
-    }
+  {
+    const std::lock_guard lock(stack_->mutex);
+    std::erase(stack_->open, this);
+  }
   return driver_->cuStreamEndCapture(stream_, graph);
 }
 

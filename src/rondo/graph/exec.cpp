@@ -232,9 +232,9 @@ uint64_t GraphExec::flags() const {
 GraphView GraphExec::source() const {
   detail::GraphState* source = state_->shared->source.get();
   if (!source)
-    throw Error(
-        ErrorKind::Usage,
-        "the graph of an adopted executable graph is not known. Keep the graph that it was made from");
+    throw Error(ErrorKind::Usage,
+                "the graph of this executable graph is not known: it was adopted, or made without "
+                "keep_source. Keep the graph that it was made from");
   return GraphView(source->graph, source);
 }
 

@@ -208,8 +208,10 @@ NodeView GraphView::child(Graph&& child, After after) {
         p.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
       });
   // The parent destroys it from now on; views of its nodes stay good as long as the parent does.
-  const std::shared_ptr<detail::GraphState> moved = child.shared_;
-  (void)child.release();
+  const std::shared_ptr<detail::GraphState> moved = std::move(child.shared_);
+  moved->owned = false;
+  child.graph_ = nullptr;
+  child.state_ = nullptr;
   if (state_) {
     state_->plain &= moved->plain;
     state_->moved_in.push_back(moved);

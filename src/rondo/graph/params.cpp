@@ -21,8 +21,8 @@ void NodeView::expect(NodeKind wanted, const char* what) const {
   const NodeKind is = kind();
   if (is != wanted)
     throw Error(ErrorKind::Usage,
-                fmt::format("{} of a {} node: expected a {} node. Ask NodeView::kind() first", what, name(is),
-                            name(wanted)));
+                fmt::format("{} of a node of kind {}: expected kind {}. Ask NodeView::kind() first", what,
+                            name(is), name(wanted)));
 }
 
 namespace {

@@ -11,12 +11,12 @@ struct FeatureRow {
 };
 // In the order of Feature.
 constexpr FeatureRow kFeatures[] = {
-    {"programmatic and launch-order edges", 12030},
+    {"a programmatic or launch-order edge", 12030},
     {"capture into an existing graph", 12030},
-    {"conditional nodes", 12030},
-    {"device-updatable kernel nodes", 12040},
-    {"if/else conditional nodes", 12080},
-    {"switch conditional nodes", 12080},
+    {"a conditional node", 12030},
+    {"a device-updatable kernel node", 12040},
+    {"an if/else conditional node", 12080},
+    {"a switch conditional node", 12080},
     {"moving a graph in as a child", 12090},
 };
 const FeatureRow& row(Feature feature) { return kFeatures[static_cast<int>(feature)]; }
