@@ -332,6 +332,45 @@ TEST_F(Execs, TheGraphOfAnAdoptedExecIsNotKnown) {
             "graph that it was made from");
 }
 
+TEST_F(Execs, AnAttributeIsNotChangedNodeByNode) {
+  Graph g;
+  const NodeView node = g.add(kernel(m_.nop, 1, 1, 0).with(attribute::priority(1)));
+  GraphExec exec = g.instantiate();
+  exec.set(node, kernel(m_.nop, 2, 1, 0).with(attribute::priority(1)));
+  EXPECT_EQ(
+      message_of([&] { exec.set(node, kernel(m_.nop, 2, 1, 0).with(attribute::priority(2))); },
+                 ErrorKind::Usage),
+      "attribute 8 of kernel node nop cannot be changed in an executable graph. Set it in the graph and "
+      "update_or_reinstantiate");
+}
+
+TEST_F(Execs, AnExecThatWasMovedFromSaysSo) {
+  GraphExec exec = chain(1).instantiate();
+  const GraphExec other = std::move(exec);
+  EXPECT_EQ(exec.try_launch(m_.stream), CUDA_ERROR_INVALID_HANDLE);
+  for (const std::function<void()>& use : {std::function<void()>([&] { exec.launch(m_.stream); }),
+                                           std::function<void()>([&] { exec.upload(m_.stream); })})
+    EXPECT_EQ(message_of(use, ErrorKind::Usage),
+              "this GraphExec holds no executable graph: it was moved from or released. Use the one that it "
+              "was moved "
+              "to");
+}
+
+TEST_F(Execs, ADeviceUpdatableNodeHasAHandleForKernelsAndRefusesUpdates) {
+  Graph g, same;
+  const NodeView node = g.add(kernel(m_.nop, 1, 1, 0).with(attribute::device_updatable()));
+  same.add(kernel(m_.nop, 1, 1, 0).with(attribute::device_updatable()));
+#if CUDA_VERSION >= 12040
+  EXPECT_EQ(node.attribute(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+                ->deviceUpdatableKernelNode.deviceUpdatable,
+            1);
+#endif
+  GraphExec exec = g.instantiate();
+  EXPECT_NE(exec.update(same).reason.find("something about a node is not supported [kernel node nop]"),
+            std::string::npos);
+  EXPECT_THROW(g.remove(node), Error);
+}
+
 TEST_F(Execs, DestroyingAnExecWhileTheThreadCapturesDisturbsNothing) {
   std::optional<GraphExec> exec = chain(1).instantiate();
   const Graph g = capture(m_.stream, [&] {

@@ -111,6 +111,11 @@ const std::vector<Operation>& operations() {
       {"find_in_clone", [](M&, S& s) { (void)s.plain->find_in_clone(s.first); }},
       {"keep", [](M&, S& s) { s.g.keep(std::make_shared<int>(1)); }},
       {"clone", [](M&, S& s) { (void)s.g.clone(); }},
+      {"release",
+       [](M&, S& s) {
+         const Graph back = Graph::adopt(s.longer.release());
+         EXPECT_EQ(s.longer.get(), nullptr);
+       }},
       // nodes
       {"kind", [](M&, S& s) { (void)s.first.kind(); }},
       {"dependencies", [](M&, S& s) { (void)s.second.dependencies(); }},
@@ -150,6 +155,11 @@ const std::vector<Operation>& operations() {
       {"update_or_reinstantiate with attributes", [](M&, S& s) { (void)s.exec->update_or_reinstantiate(s.fancy); }},
       {"exec set kernel",
        [](M& m, S& s) { s.all_exec->set(s.kernel_node, kernel(m.store, 1, 1, 0, m.word(0), 3u)); }},
+      {"exec set kernel with attributes",
+       [](M& m, S& s) {
+         s.all_exec->set(s.kernel_node,
+                         kernel(m.store, 1, 1, 0, m.word(0), 3u).with(attribute::cooperative(false)));
+       }},
       {"exec set memcpy", [](M&, S& s) { s.all_exec->set(s.copy, s.copy.memcpy()); }},
       {"exec set memset", [](M&, S& s) { s.all_exec->set(s.fill, s.fill.memset()); }},
       {"exec set host", [](M&, S& s) { s.all_exec->set(s.host, s.host.host()); }},

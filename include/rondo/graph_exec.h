@@ -74,7 +74,7 @@ struct ExecState {
   const driver::Driver* driver = nullptr;
   std::unique_ptr<ExecShared> shared;
 };
-[[noreturn]] void launch_failed(const ExecState& state, CUresult code, CUstream stream);
+[[noreturn]] void launch_failed(const ExecState* state, CUresult code, CUstream stream);
 }  // namespace detail
 
 class GraphExec {
@@ -93,10 +93,12 @@ class GraphExec {
   // uncontended lock over the driver's call.
   void launch(CUstream stream) const {
     if (const CUresult code = try_launch(stream); code != CUDA_SUCCESS) [[unlikely]]
-      detail::launch_failed(*state_, code, stream);
+      detail::launch_failed(state_.get(), code, stream);
   }
-  // The same; the driver's answer is the result.
+  // The same; the driver's answer is the result (CUDA_ERROR_INVALID_HANDLE when this was moved from).
   [[nodiscard]] CUresult try_launch(CUstream stream) const noexcept {
+    if (!state_) [[unlikely]]
+      return CUDA_ERROR_INVALID_HANDLE;
     detail::ExecState& s = *state_;
     s.lock.lock();
     const CUresult code = s.launch(s.exec, stream);
@@ -117,8 +119,9 @@ class GraphExec {
   UpdateOutcome update_or_reinstantiate(const Graph& graph, AttributeCheck check = AttributeCheck::Compare);
 
   // ---- node by node: launches that were made are not changed, later ones are. `node` is of the template
-  // graph. Attributes of `params` must be those of the node. Errors: Device; Usage when the node is of
-  // another kind.
+  // graph (source()). Errors: Device, with cause and remedy, when the node is of another graph or kind or the
+  // change is not one that the driver makes in place; Usage when `params` has an attribute that the node has
+  // not: attributes are not changed.
   void set(NodeView node, const KernelParams& params);
   template <class... Args>
   void set(NodeView node, const KernelCall<Args...>& call) {
@@ -144,6 +147,7 @@ class GraphExec {
  private:
   friend class Graph;
   explicit GraphExec(std::unique_ptr<detail::ExecState> state) noexcept;
+  detail::ExecState& state() const;  // Error(Usage) when this was moved from
   std::unique_ptr<detail::ExecState> state_;
 };
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "rondo/base/trace.h"
@@ -14,8 +15,17 @@ ExecState::~ExecState() {
   if (exec) let_through(*driver, [&] { (void)driver->cuGraphExecDestroy(exec); });
 }
 
-void launch_failed(const ExecState& state, CUresult code, CUstream stream) {
-  fail(*state.driver, code, Phase::Launch, "cuGraphLaunch(", describe_stream(stream));
+namespace {
+[[noreturn]] void moved_from() {
+  throw Error(ErrorKind::Usage,
+              "this GraphExec holds no executable graph: it was moved from or released. Use the one that it "
+              "was moved to");
+}
+}  // namespace
+
+void launch_failed(const ExecState* state, CUresult code, CUstream stream) {
+  if (!state) moved_from();
+  fail(*state->driver, code, Phase::Launch, "cuGraphLaunch(", describe_stream(stream));
 }
 
 }  // namespace detail
@@ -95,18 +105,24 @@ CUgraphExec GraphExec::release() {
   return exec;
 }
 
+ExecState& GraphExec::state() const {
+  if (!state_) detail::moved_from();
+  return *state_;
+}
+
 void GraphExec::upload(CUstream stream) const {
-  const std::lock_guard lock(state_->lock);
-  RONDO_GRAPH_CHECK(*state_->driver, Launch, cuGraphUpload(state_->exec, stream),
-                    detail::describe_stream(stream));
+  ExecState& s = state();
+  const std::lock_guard lock(s.lock);
+  RONDO_GRAPH_CHECK(*s.driver, Launch, cuGraphUpload(s.exec, stream), detail::describe_stream(stream));
 }
 
 // ---------------------------------------------------------------- the whole graph
 
 Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
-  const std::lock_guard lock(state_->lock);
-  const driver::Driver& d = *state_->driver;
-  detail::ExecShared& known = *state_->shared;
+  ExecState& s = state();
+  const std::lock_guard lock(s.lock);
+  const driver::Driver& d = *s.driver;
+  detail::ExecShared& known = *s.shared;
   Updated out;
   const bool new_plain = graph.state_ && graph.state_->plain;
   std::shared_ptr<const detail::AttributeRecord> record;
@@ -121,9 +137,9 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
       differs = detail::compare_attributes(d, *known.record, *record, &node);
     else
       differs =
-          "the attributes that the executable graph was made with are not known (it was adopted, or its "
-          "graph "
-          "has changed since)";
+          "the attributes that the executable graph was made with are not known (it was adopted, made "
+          "without "
+          "keep_source, or its graph has changed since)";
     if (!differs.empty()) {
       out.attributes_differ = true;
       out.result = static_cast<CUgraphExecUpdateResult>(8);  // ATTRIBUTES_CHANGED
@@ -136,7 +152,7 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
     }
   }
   CUgraphExecUpdateResultInfo info{};
-  out.code = d.cuGraphExecUpdate(state_->exec, graph.graph_, &info);
+  out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
   out.result = info.result;
   if (out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
     out.ok = true;
@@ -154,87 +170,107 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
 UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCheck check) {
   Updated updated = update(graph, check);
   if (updated.ok) return {};
-  std::unique_ptr<ExecState> fresh =
-      make_exec(*state_->driver, graph.graph_, graph.shared_, state_->shared->options);
+  ExecState& s = state();
+  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.shared_, s.shared->options);
   trace::note(trace::Level::Info, "graph.reinstantiated", updated.reason);
   {
     // The lock stays where other threads wait for it; what it protects changes hands.
-    const std::lock_guard lock(state_->lock);
-    std::swap(state_->exec, fresh->exec);
-    std::swap(state_->shared, fresh->shared);
+    const std::lock_guard lock(s.lock);
+    std::swap(s.exec, fresh->exec);
+    std::swap(s.shared, fresh->shared);
   }
   return {UpdateHow::Reinstantiated, std::move(updated.reason)};
 }
 
 // ---------------------------------------------------------------- node by node
 
-#define RONDO_EXEC(call, node)              \
-  const std::lock_guard lock(state_->lock); \
-  RONDO_GRAPH_CHECK(*state_->driver, Update, call, detail::describe_node(*state_->driver, (node).get()))
-
 namespace {
+
 CUcontext current(const driver::Driver& d) {
   CUcontext context = nullptr;
   RONDO_GRAPH_CHECK(d, Update, cuCtxGetCurrent(&context), "");
   return context;
 }
+
 }  // namespace
 
+// One driver call on the exec, alone. `s` is its state, `d` the driver.
+#define RONDO_EXEC(node, call)         \
+  ExecState& s = state();              \
+  const driver::Driver& d = *s.driver; \
+  const std::lock_guard lock(s.lock);  \
+  RONDO_GRAPH_CHECK(d, Update, call, detail::describe_node(d, (node).get()))
+
 void GraphExec::set(NodeView node, const KernelParams& params) {
-  RONDO_EXEC(cuGraphExecKernelNodeSetParams(state_->exec, node.get(), &params.raw), node);
+  for (const CUlaunchAttribute& a : params.attributes) {
+    if (static_cast<int>(a.id) == 13) continue;  // device-updatable: for good, and its value holds a handle
+    const driver::Driver& d = *state().driver;
+    CUlaunchAttributeValue has{};
+    RONDO_GRAPH_CHECK(d, Update, cuGraphKernelNodeGetAttribute(node.get(), a.id, &has),
+                      fmt::format("attribute {} of {}", static_cast<int>(a.id), node.describe()));
+    if (std::memcmp(&has, &a.value, sizeof has) != 0)
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("attribute {} of {} cannot be changed in an executable graph. Set it in the graph and "
+                      "update_or_reinstantiate",
+                      static_cast<int>(a.id), node.describe()));
+  }
+  RONDO_EXEC(node, cuGraphExecKernelNodeSetParams(s.exec, node.get(), &params.raw));
 }
 void GraphExec::set(NodeView node, const CUDA_MEMCPY3D& params) {
-  const CUcontext context = current(*state_->driver);
-  RONDO_EXEC(cuGraphExecMemcpyNodeSetParams(state_->exec, node.get(), &params, context), node);
+  const CUcontext context = current(*state().driver);
+  RONDO_EXEC(node, cuGraphExecMemcpyNodeSetParams(s.exec, node.get(), &params, context));
 }
 void GraphExec::set(NodeView node, const CUDA_MEMSET_NODE_PARAMS& params) {
-  const CUcontext context = current(*state_->driver);
-  RONDO_EXEC(cuGraphExecMemsetNodeSetParams(state_->exec, node.get(), &params, context), node);
+  const CUcontext context = current(*state().driver);
+  RONDO_EXEC(node, cuGraphExecMemsetNodeSetParams(s.exec, node.get(), &params, context));
 }
 void GraphExec::set(NodeView node, const CUDA_HOST_NODE_PARAMS& params) {
-  RONDO_EXEC(cuGraphExecHostNodeSetParams(state_->exec, node.get(), &params), node);
+  RONDO_EXEC(node, cuGraphExecHostNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const GraphView& child) {
-  RONDO_EXEC(cuGraphExecChildGraphNodeSetParams(state_->exec, node.get(), child.graph_), node);
+  RONDO_EXEC(node, cuGraphExecChildGraphNodeSetParams(s.exec, node.get(), child.graph_));
 }
 void GraphExec::set(NodeView node, CUevent event) {
   if (node.kind() == NodeKind::EventRecord) {
-    RONDO_EXEC(cuGraphExecEventRecordNodeSetEvent(state_->exec, node.get(), event), node);
+    RONDO_EXEC(node, cuGraphExecEventRecordNodeSetEvent(s.exec, node.get(), event));
     return;
   }
   node.expect(NodeKind::EventWait, "the event");
-  RONDO_EXEC(cuGraphExecEventWaitNodeSetEvent(state_->exec, node.get(), event), node);
+  RONDO_EXEC(node, cuGraphExecEventWaitNodeSetEvent(s.exec, node.get(), event));
 }
 void GraphExec::set(NodeView node, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& params) {
-  RONDO_EXEC(cuGraphExecExternalSemaphoresSignalNodeSetParams(state_->exec, node.get(), &params), node);
+  RONDO_EXEC(node, cuGraphExecExternalSemaphoresSignalNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const CUDA_EXT_SEM_WAIT_NODE_PARAMS& params) {
-  RONDO_EXEC(cuGraphExecExternalSemaphoresWaitNodeSetParams(state_->exec, node.get(), &params), node);
+  RONDO_EXEC(node, cuGraphExecExternalSemaphoresWaitNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) {
-  RONDO_EXEC(cuGraphExecBatchMemOpNodeSetParams(state_->exec, node.get(), &params), node);
+  RONDO_EXEC(node, cuGraphExecBatchMemOpNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::enable(NodeView node, bool on) {
-  RONDO_EXEC(cuGraphNodeSetEnabled(state_->exec, node.get(), on), node);
+  RONDO_EXEC(node, cuGraphNodeSetEnabled(s.exec, node.get(), on));
 }
 bool GraphExec::enabled(NodeView node) const {
   unsigned on = 0;
-  RONDO_EXEC(cuGraphNodeGetEnabled(state_->exec, node.get(), &on), node);
+  RONDO_EXEC(node, cuGraphNodeGetEnabled(s.exec, node.get(), &on));
   return on != 0;
 }
 
 uint64_t GraphExec::flags() const {
   cuuint64_t flags = 0;
-  RONDO_GRAPH_CHECK(*state_->driver, Update, cuGraphExecGetFlags(state_->exec, &flags), "");
+  ExecState& s = state();
+  RONDO_GRAPH_CHECK(*s.driver, Update, cuGraphExecGetFlags(s.exec, &flags), "");
   return flags;
 }
 
 GraphView GraphExec::source() const {
-  detail::GraphState* source = state_->shared->source.get();
+  detail::GraphState* source = state().shared->source.get();
   if (!source)
     throw Error(ErrorKind::Usage,
                 "the graph of this executable graph is not known: it was adopted, or made without "
-                "keep_source. Keep the graph that it was made from");
+                "keep_source. Keep the "
+                "graph that it was made from");
   return GraphView(source->graph, source);
 }
 

@@ -17,7 +17,7 @@ CUcontext current_context(const driver::Driver& d) {
   return context;
 }
 
-std::string describe_kernel(const driver::Driver& d, const CUDA_KERNEL_NODE_PARAMS& p) {
+std::string describe_kernel([[maybe_unused]] const driver::Driver& d, const CUDA_KERNEL_NODE_PARAMS& p) {
   const char* name = nullptr;
 #if CUDA_VERSION >= 12030
   if (p.func && d.cuFuncGetName && d.cuFuncGetName(&name, p.func) != CUDA_SUCCESS) name = nullptr;
@@ -317,9 +317,9 @@ NodeView GraphView::batch(std::span<const CUstreamBatchMemOpParams> operations, 
 
 // ---------------------------------------------------------------- conditions
 
-ConditionHandle GraphView::condition(std::optional<unsigned> default_value) {
+ConditionHandle GraphView::condition([[maybe_unused]] std::optional<unsigned> default_value) {
   require(Feature::Conditional);
-  const driver::Driver& d = driver();
+  [[maybe_unused]] const driver::Driver& d = driver();
   ConditionHandle handle = 0;
 #if CUDA_VERSION >= 12030
   const CUcontext context = current_context(d);
