@@ -146,7 +146,7 @@ TEST_F(Graphs, AChildIsACopyOfTheGraph) {
   const NodeView inner = part.add(add(0, 1));
   Graph g;
   const NodeView child = g.child(part);
-  inner.set(static_cast<KernelParams>(add(0, 100)));
+  inner.set(add(0, 100));
   EXPECT_EQ(child.child().node_count(), 1u);
   g.instantiate().launch(m_.stream);
   EXPECT_EQ(word(0), 1u);
@@ -209,7 +209,7 @@ TEST_F(Graphs, ParametersAreReadAndChangedInTheGraph) {
   EXPECT_EQ(k.kernel().gridDimX, 1u);
   EXPECT_EQ(f.memset().value, 2u);
   EXPECT_EQ(c.memcpy().WidthInBytes, 4u);
-  k.set(static_cast<KernelParams>(store(0, 11)));
+  k.set(store(0, 11));
   CUDA_MEMSET_NODE_PARAMS fill = f.memset();
   fill.value = 22;
   f.set(fill);
@@ -282,7 +282,7 @@ TEST_F(Graphs, ACloneHasItsOwnNodes) {
   const Graph copy = g.clone();
   const NodeView twin = copy.find_in_clone(node);
   EXPECT_NE(twin.get(), node.get());
-  twin.set(static_cast<KernelParams>(store(0, 2)));
+  twin.set(store(0, 2));
   g.instantiate().launch(m_.stream);
   EXPECT_EQ(word(0), 1u);
   copy.instantiate().launch(m_.stream);

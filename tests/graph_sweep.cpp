@@ -130,7 +130,7 @@ const std::vector<Operation>& operations() {
       {"get signal", [](M&, S& s) { (void)s.signal.signal(); }},
       {"get semaphore wait", [](M&, S& s) { (void)s.sem_wait.wait(); }},
       {"get batch", [](M&, S& s) { (void)s.batch.batch(); }},
-      {"set kernel", [](M& m, S& s) { s.first.set(static_cast<KernelParams>(kernel(m.store, 1, 1, 0, m.word(0), 3u))); }},
+      {"set kernel", [](M& m, S& s) { s.first.set(kernel(m.store, 1, 1, 0, m.word(0), 3u)); }},
       {"set memcpy", [](M&, S& s) { s.copy.set(s.copy.memcpy()); }},
       {"set memset", [](M&, S& s) { s.fill.set(s.fill.memset()); }},
       {"set host", [](M&, S& s) { s.host.set(s.host.host()); }},

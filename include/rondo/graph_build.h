@@ -58,6 +58,10 @@ class NodeView {
 
   // Change the graph, not its execs (GraphExec::set changes an exec). Attributes of `params` are set too.
   void set(const KernelParams& params) const;
+  template <class... Args>
+  void set(const KernelCall<Args...>& call) const {
+    set(static_cast<KernelParams>(call));
+  }
   void set(const CUDA_MEMCPY3D& params) const;  // within the current context
   void set(const CUDA_MEMSET_NODE_PARAMS& params) const;
   void set(const CUDA_HOST_NODE_PARAMS& params) const;

@@ -192,14 +192,24 @@ CUlaunchAttribute memory_sync_domain(CUlaunchMemSyncDomain domain) noexcept;
 CUlaunchAttribute device_updatable();
 }  // namespace attribute
 
-// A kernel node's parameters as views: the arguments and attributes that they point to must live until the
-// call that takes them returns (the driver copies both).
+// A kernel node's parameters, as a view: what it points to must live until the call that takes it returns
+// (the driver copies arguments and attributes).
 struct KernelParams {
-  KernelParams() noexcept : raw{} {}
-  KernelParams(const CUDA_KERNEL_NODE_PARAMS& params) noexcept : raw(params) {}
-  CUDA_KERNEL_NODE_PARAMS raw;
+  KernelParams(const CUDA_KERNEL_NODE_PARAMS& params, std::span<const CUlaunchAttribute> a = {}) noexcept
+      : raw(&params), attributes(a) {}
+  const CUDA_KERNEL_NODE_PARAMS* raw;
   std::span<const CUlaunchAttribute> attributes;
 };
+
+namespace detail {
+inline void set_function(CUDA_KERNEL_NODE_PARAMS* p, CUfunction function) noexcept { p->func = function; }
+inline void set_function(CUDA_KERNEL_NODE_PARAMS* p, CUkernel kernel) noexcept { p->kern = kernel; }
+inline void set_shape(CUDA_KERNEL_NODE_PARAMS* p, Dim3 grid, Dim3 block, unsigned shared_bytes) noexcept {
+  p->gridDimX = grid.x, p->gridDimY = grid.y, p->gridDimZ = grid.z;
+  p->blockDimX = block.x, p->blockDimY = block.y, p->blockDimZ = block.z;
+  p->sharedMemBytes = shared_bytes;
+}
+}  // namespace detail
 
 // A kernel with its arguments, each kept by value in the type that is given here: it must be the type of the
 // kernel's parameter (a float for a double is not converted).
@@ -210,7 +220,14 @@ class KernelCall {
   static_assert((std::is_trivially_copyable_v<Args> && ...), "kernel arguments are copied byte by byte");
 
  public:
-  KernelCall(CUDA_KERNEL_NODE_PARAMS shape, Args... args) : shape_(shape), args_(args...) {}
+  // Written member by member, in place: copies of what was just written cost more than the driver's own
+  // bookkeeping.
+  template <class Function>
+  KernelCall(Function function, Dim3 grid, Dim3 block, unsigned shared_bytes, const Args&... args)
+      : args_(args...) {
+    detail::set_function(&params_, function);
+    detail::set_shape(&params_, grid, block, shared_bytes);
+  }
   // Adds an attribute: kernel(...).with(attribute::priority(-1)).
   KernelCall& with(const CUlaunchAttribute& attribute) & {
     attributes_.push_back(attribute);
@@ -225,47 +242,37 @@ class KernelCall {
     return std::get<I>(args_);
   }
   // Valid as long as this object lives and is not moved.
-  operator KernelParams() const& noexcept {
+  operator KernelParams() const noexcept {
     std::apply(
         [&](auto&... a) {
           size_t i = 0;
           ((pointers_[i++] = const_cast<void*>(static_cast<const void*>(&a))), ...);
         },
         args_);
-    KernelParams params(shape_);
-    params.raw.kernelParams = sizeof...(Args) ? pointers_.data() : nullptr;
-    params.attributes = attributes_;
-    return params;
+    params_.kernelParams = sizeof...(Args) ? pointers_.data() : nullptr;
+    return KernelParams(params_, attributes_);
   }
 
  private:
-  CUDA_KERNEL_NODE_PARAMS shape_;
+  mutable CUDA_KERNEL_NODE_PARAMS params_{};
   std::tuple<Args...> args_;
-  mutable std::array<void*, sizeof...(Args) + 1> pointers_{};
+  mutable std::array<void*, sizeof...(Args) + 1> pointers_;
   std::vector<CUlaunchAttribute> attributes_;
 };
 
 inline CUDA_KERNEL_NODE_PARAMS kernel_shape(CUfunction function, Dim3 grid, Dim3 block,
                                             unsigned shared_bytes) noexcept {
   CUDA_KERNEL_NODE_PARAMS p{};
-  p.func = function;
-  p.gridDimX = grid.x, p.gridDimY = grid.y, p.gridDimZ = grid.z;
-  p.blockDimX = block.x, p.blockDimY = block.y, p.blockDimZ = block.z;
-  p.sharedMemBytes = shared_bytes;
-  return p;
-}
-inline CUDA_KERNEL_NODE_PARAMS kernel_shape(CUkernel kernel, Dim3 grid, Dim3 block,
-                                            unsigned shared_bytes) noexcept {
-  CUDA_KERNEL_NODE_PARAMS p = kernel_shape(CUfunction{}, grid, block, shared_bytes);
-  p.kern = kernel;
+  detail::set_function(&p, function);
+  detail::set_shape(&p, grid, block, shared_bytes);
   return p;
 }
 
 // Function is a CUfunction (cudaFunction_t) or a CUkernel (cudaKernel_t).
 template <class Function, class... Args>
 KernelCall<std::decay_t<Args>...> kernel(Function function, Dim3 grid, Dim3 block, unsigned shared_bytes,
-                                         Args... args) {
-  return KernelCall<std::decay_t<Args>...>(kernel_shape(function, grid, block, shared_bytes), args...);
+                                         const Args&... args) {
+  return KernelCall<std::decay_t<Args>...>(function, grid, block, shared_bytes, args...);
 }
 
 }  // namespace rondo::graph

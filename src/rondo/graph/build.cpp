@@ -15,8 +15,8 @@ Dependencies::Dependencies(const After& after) {
   count_ = list.size();
   nodes_ = few_;
   if (count_ > kFew) {
-    many_.resize(count_);
-    nodes_ = many_.data();
+    many_ = std::make_unique<CUgraphNode[]>(count_);
+    nodes_ = many_.get();
   }
   for (size_t i = 0; i < count_; ++i) {
     nodes_[i] = list[i].node.get();
@@ -25,7 +25,7 @@ Dependencies::Dependencies(const After& after) {
   if (full_) return;
   require(Feature::EdgeData);
 #if CUDA_VERSION >= 12030
-  data_.resize(count_);
+  data_ = std::make_unique<CUgraphEdgeData[]>(count_);
   for (size_t i = 0; i < count_; ++i) {
     data_[i].from_port = list[i].data.from_port;
     data_[i].to_port = list[i].data.to_port;

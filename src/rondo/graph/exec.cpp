@@ -215,7 +215,7 @@ void GraphExec::set(NodeView node, const KernelParams& params) {
                       "update_or_reinstantiate",
                       static_cast<int>(a.id), node.describe()));
   }
-  RONDO_EXEC(node, cuGraphExecKernelNodeSetParams(s.exec, node.get(), &params.raw));
+  RONDO_EXEC(node, cuGraphExecKernelNodeSetParams(s.exec, node.get(), params.raw));
 }
 void GraphExec::set(NodeView node, const CUDA_MEMCPY3D& params) {
   const CUcontext context = current(*state().driver);

@@ -84,7 +84,7 @@ void call_host(void* work) {
     node = add_generic(d, graph_, deps, type, context, [&]([[maybe_unused]] auto& params_out) __VA_ARGS__)
 
 NodeView GraphView::add(const KernelParams& params, After after) {
-  const CUDA_KERNEL_NODE_PARAMS& p = params.raw;
+  const CUDA_KERNEL_NODE_PARAMS& p = *params.raw;
   RONDO_ADD(CU_GRAPH_NODE_TYPE_KERNEL, describe_kernel(d, p),
             cuGraphAddKernelNode(&node, graph_, deps.nodes(), deps.count(), &p), {
               auto& k = params_out.kernel;

@@ -154,7 +154,7 @@ std::optional<Condition> NodeView::condition() const {
   RONDO_GRAPH_CHECK(driver(), Build, call(node_, &params), describe())
 
 void NodeView::set(const KernelParams& given) const {
-  const CUDA_KERNEL_NODE_PARAMS& params = given.raw;
+  const CUDA_KERNEL_NODE_PARAMS& params = *given.raw;
   RONDO_SET(Kernel, "kernel parameters", cuGraphKernelNodeSetParams);
   for (const CUlaunchAttribute& a : given.attributes) set(a);
 }

@@ -88,18 +88,18 @@ class Dependencies {
   size_t count() const noexcept { return count_; }
   bool full() const noexcept { return full_; }  // no edge carries data
 #if CUDA_VERSION >= 12030
-  const CUgraphEdgeData* data() const noexcept { return full_ ? nullptr : data_.data(); }
+  const CUgraphEdgeData* data() const noexcept { return data_.get(); }
 #endif
 
  private:
   static constexpr size_t kFew = 8;
   CUgraphNode few_[kFew];
-  std::vector<CUgraphNode> many_;
+  std::unique_ptr<CUgraphNode[]> many_;
   CUgraphNode* nodes_;
   size_t count_;
   bool full_ = true;
 #if CUDA_VERSION >= 12030
-  std::vector<CUgraphEdgeData> data_;
+  std::unique_ptr<CUgraphEdgeData[]> data_;
 #endif
 };
 
