@@ -474,6 +474,40 @@ INSTANTIATE_TEST_SUITE_P(
                            903, "not in the one where it began", "End it in the stream of its begin"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST_F(Captures, AnInnocentThreadIsToldThatAGlobalCaptureIsToBlame) {
+  std::string text;
+  EXPECT_THROW((void)capture(m_.stream,
+                             [&] {
+                               std::thread([&] {
+                                 CUdeviceptr p = 0;
+                                 text = message_of([&] { RONDO_GRAPH_CALL(d_.cuMemAlloc(&p, 64)); },
+                                                   ErrorKind::Device);
+                               }).join();
+                             },
+                             {.mode = CU_STREAM_CAPTURE_MODE_GLOBAL}),
+               Error);
+  EXPECT_NE(text.find("The call is not allowed while a stream is being captured, on this thread or, by a "
+                      "capture in global "
+                      "mode, on another one. Make it outside of the capture, capture in thread-local mode, "
+                      "or put the call "
+                      "into a RelaxedScope"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Captures, ACaptureThatSomeoneElseHasEndedIsExplained) {
+  Capture c(m_.stream);
+  CUgraph stolen = nullptr;
+  RONDO_CU(d_, cuStreamEndCapture(m_.stream, &stolen));
+  const Graph owner = Graph::adopt(stolen);
+  const std::string text = message_of([&] { (void)c.end(); }, ErrorKind::Device);
+  EXPECT_NE(
+      text.find("The stream is not being captured: someone else has ended the capture. Leave the end to "
+                "Capture::end()"),
+      std::string::npos)
+      << text;
+}
+
 TEST_F(Captures, TheLegacyStreamAgainstABlockingCaptureIsExplained) {
   CUstream blocking = nullptr;
   RONDO_CU(d_, cuStreamCreate(&blocking, CU_STREAM_DEFAULT));

@@ -144,6 +144,54 @@ TEST_F(Execs, ARefusedUpdateNamesTheNodeWhereTheDriverDoes) {
       << updated.reason;
 }
 
+TEST_F(Execs, AnotherKindOfCopyIsNoUpdate) {
+  static const uint32_t host = 1;
+  Graph was, is;
+  was.copy(m_.word(0), static_cast<const void*>(&host), 4);
+  is.copy(m_.word(0), m_.word(1), 4);
+  EXPECT_EQ(was.instantiate().update(is).reason,
+            "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910): as the fake says: parameters differ in a way that "
+            "cannot be "
+            "updated [memcpy node]. A parameter or attribute of a node is not one that can be changed in "
+            "place (the kind "
+            "of a copy, the extent of a 2-D fill, cooperative launch, a function of another context). "
+            "Instantiate anew "
+            "(update_or_reinstantiate)");
+}
+
+// Codes that the fake has no cause for, given by order.
+TEST_F(Execs, CodesOfTheMachineAreExplainedToo) {
+  Graph g;
+  const auto text_when = [&](const char* function, int code, const std::function<void()>& work) {
+    m_.fake.fail_function(function, static_cast<CUresult>(code));
+    const std::string text = message_of(work, ErrorKind::Device);
+    m_.fake.no_faults();
+    return text;
+  };
+  const auto add_kernel = [&] { g.add(kernel(m_.nop, 1, 1, 0)); };
+  EXPECT_NE(text_when("cuGraphAddKernelNode", 98, add_kernel)
+                .find("The kernel was compiled for another architecture, or its handle belongs to another "
+                      "context. Compile "
+                      "for this device, and look the function up in the current context"),
+            std::string::npos);
+  EXPECT_NE(
+      text_when("cuGraphAddKernelNode", 36, add_kernel)
+          .find(
+              "The driver is older than this feature. Update the driver; has(Feature) tells before the call"),
+      std::string::npos);
+  EXPECT_NE(
+      text_when("cuGraphAddEmptyNode", CUDA_ERROR_NOT_SUPPORTED, [&] { g.empty(); })
+          .find("The driver or the device does not support this. Look for a limit of the node's kind in "
+                "rondo/graph_build.h"),
+      std::string::npos);
+  const GraphExec exec = chain(1).instantiate();
+  EXPECT_NE(
+      text_when("cuGraphLaunch", CUDA_ERROR_TIMEOUT, [&] { exec.launch(m_.stream); })
+          .find("A wait took too long; it has nothing to do with capture. Look at external semaphores and at "
+                "communication with other processes"),
+      std::string::npos);
+}
+
 TEST_F(Execs, AnUpdateThatIsRefusedInstantiatesAnewWhenAsked) {
   GraphExec exec = chain(2).instantiate();
   EXPECT_EQ(exec.update_or_reinstantiate(chain(2, 5)).how, UpdateHow::Updated);
