@@ -312,6 +312,7 @@ FakeDriver::FakeDriver(int version) : model_(std::make_unique<Model>(*this, vers
   set_machine(table_);
   set_capture(table_);
   set_graph(table_);
+  set_nodes(table_);
   set_exec(table_);
   before_ = driver::set_driver_for_tests(&table_);
 }

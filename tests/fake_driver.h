@@ -9,7 +9,8 @@
 // version it is made with are not there.
 //
 // fake_driver.cpp: the machine, memory, modules. fake_driver_capture.cpp: streams, events, capture.
-// fake_driver_graph.cpp: graphs and nodes. fake_driver_exec.cpp: instantiate, update, launch.
+// fake_driver_graph.cpp and fake_driver_nodes.cpp: graphs and nodes. fake_driver_exec.cpp: instantiate,
+// update, launch.
 #pragma once
 #include <cuda.h>
 

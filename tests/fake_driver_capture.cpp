@@ -485,12 +485,6 @@ CUresult StreamUpdateCaptureDependencies1(CUstream s, CUgraphNode* nodes, size_t
 
 #if CUDA_VERSION >= 12030
 std::vector<CUgraphEdgeData> info_data;
-std::vector<Dep> deps_of(const CUgraphNode* nodes, const CUgraphEdgeData* data, size_t count) {
-  std::vector<Dep> out;
-  for (size_t i = 0; i < count; ++i)
-    out.push_back(data ? Dep{nodes[i], data[i].from_port, data[i].type} : Dep{nodes[i]});
-  return out;
-}
 CUresult StreamGetCaptureInfo3(CUstream s, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                                const CUgraphNode** nodes, const CUgraphEdgeData** data, size_t* count) {
   ENTER("cuStreamGetCaptureInfo");

@@ -235,9 +235,27 @@ inline bool legacy(CUstream s) { return !s || s == CU_STREAM_LEGACY; }
 #define SET(field, function) \
   table.field.set(table.field.version() <= table.version ? &function : nullptr, table.version)
 
+// Alloc, free and device-updatable nodes stay where they are.
+inline bool fixed(const Node& n) {
+  constexpr int kDeviceUpdatable = 13;
+  return n.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || n.type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+         n.p.attributes.count(kDeviceUpdatable);
+}
+inline bool conditional(const Node& n) { return static_cast<int>(n.type) == 13; }
+
+#if CUDA_VERSION >= 12030
+inline std::vector<Dep> deps_of(const CUgraphNode* nodes, const CUgraphEdgeData* data, size_t count) {
+  std::vector<Dep> out;
+  for (size_t i = 0; i < count; ++i)
+    out.push_back(data ? Dep{nodes[i], data[i].from_port, data[i].type} : Dep{nodes[i]});
+  return out;
+}
+#endif
+
 void set_machine(driver::Driver& table);
 void set_capture(driver::Driver& table);
 void set_graph(driver::Driver& table);
+void set_nodes(driver::Driver& table);
 void set_exec(driver::Driver& table);
 
 }  // namespace rondo::fake
