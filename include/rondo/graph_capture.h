@@ -38,7 +38,8 @@ class Capture {
   explicit Capture(CUstream stream, CaptureOptions options = {});
   // Into a graph that exists (CUDA 12.3); the first captured nodes wait for `after`. Ended by finish().
   Capture(CUstream stream, GraphView into, After after, CaptureOptions options = {});
-  // Ends the capture and drops what it has when end() was not reached.
+  // Ends the capture and drops what it has when end() was not reached. Like end(), on the thread that began
+  // it, unless the mode is Relaxed (the driver's rule, 908).
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -50,7 +51,8 @@ class Capture {
   // Ends it: the graph. Errors: Device when the capture was broken; Usage for a forked stream that was not
   // joined (by its handle) and for an empty graph, if refused. Once only.
   Graph end();
-  // The same for a capture into a graph that exists, whose nodes are then there.
+  // The same for a capture into a graph that exists, whose nodes are then there. After an error, nodes that
+  // were captured before it may be there too.
   void finish();
 
   // ---- several streams
