@@ -149,6 +149,9 @@ TEST(ConformanceOfTheRealDriver, EveryFactHolds) {
       GTEST_SKIP() << e.what();
     }
     if (world->d.version < f.since) continue;
+    // Names of facts that are known to end the process, separated by commas: tools/gpu_suite.sh finds them.
+    const char* skip = std::getenv("RONDO_SKIP_FACTS");
+    if (skip && ("," + std::string(skip) + ",").find("," + std::string(f.name) + ",") != std::string::npos) continue;
     std::printf("[   FACT   ] %s: ", f.name);
     std::fflush(stdout);
     const std::string observed = observe(*world, f);
