@@ -1,4 +1,4 @@
-// The cuda device and the graph layer on a driver that fails to order.
+// The cuda device on a driver that fails to order.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,7 +8,6 @@
 #include "rondo/base/trace.h"
 #include "rondo/device/cuda_device.h"
 #include "rondo/error.h"
-#include "rondo/graph/graph.h"
 
 namespace rondo::device {
 namespace {
@@ -256,105 +255,6 @@ TEST(CudaLaunches, MemoryAndRecordingsMayOutliveTheDevice) {
     EXPECT_EQ(fake.launches.size(), 1u);
   }
   EXPECT_EQ(fake.leaks(), "");
-}
-
-// ---------------------------------------------------------------- the graph layer
-
-class Graphs : public testing::Test {
- protected:
-  void SetUp() override {
-    const driver::Driver& d = fake_.table();
-    CUcontext context = nullptr;
-    RONDO_CU(d, cuDevicePrimaryCtxRetain(&context, 0));
-    RONDO_CU(d, cuCtxPushCurrent(context));
-    RONDO_CU(d, cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
-    RONDO_CU(d, cuModuleLoadDataEx(&module_, "x", 0, nullptr, nullptr));
-    RONDO_CU(d, cuModuleGetFunction(&function_, module_, "k"));
-  }
-  void launch() {
-    CUlaunchConfig config{};
-    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-    config.hStream = stream_;
-    size_t bytes = 0;
-    char params = 0;
-    void* packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                      CU_LAUNCH_PARAM_END};
-    RONDO_CU(fake_.table(), cuLaunchKernelEx(&config, function_, nullptr, packed));
-  }
-  graph::Graph capture(int launches) {
-    return graph::capture(fake_.table(), stream_, [&] {
-      for (int i = 0; i < launches; ++i) launch();
-    });
-  }
-  FakeDriver fake_;
-  CUstream stream_ = nullptr;
-  CUmodule module_ = nullptr;
-  CUfunction function_ = nullptr;
-};
-
-TEST_F(Graphs, ACaptureBecomesAGraphOfItsLaunches) {
-  const graph::Graph graph = capture(3);
-  EXPECT_EQ(graph.node_count(), 3u);
-  const graph::GraphExec exec = graph::instantiate(graph);
-  exec.launch(stream_);
-  exec.launch(stream_);
-  EXPECT_EQ(fake_.launches.size(), 6u);
-}
-
-TEST_F(Graphs, AnUpdateToAnotherTopologyIsRefusedWithTheReason) {
-  graph::GraphExec exec = graph::instantiate(capture(2));
-  EXPECT_TRUE(exec.update(capture(2)).ok);
-  const graph::Updated updated = exec.update(capture(3));
-  EXPECT_FALSE(updated.ok);
-  EXPECT_EQ(updated.reason, "CUDA_ERROR_OTHER (910): as the fake says: the topology differs");
-}
-
-TEST_F(Graphs, AFailedInstantiationNamesTheNode) {
-  const graph::Graph graph = capture(1);
-  fake_.fail_function("cuGraphInstantiateWithParams", CUDA_ERROR_UNKNOWN);
-  EXPECT_EQ(message_of([&] { (void)graph::instantiate(graph); }, ErrorKind::Device),
-            "cuGraphInstantiateWithParams failed: CUDA_ERROR_UNKNOWN (999): as the fake says [see the error "
-            "code; kernel "
-            "node k]");
-}
-
-TEST_F(Graphs, ABrokenCaptureNamesTheCallAndLeavesTheStreamUsable) {
-  const driver::Driver& d = fake_.table();
-  const std::string message = message_of(
-      [&] {
-        (void)graph::capture(d, stream_, [&] {
-          launch();
-          RONDO_CU(d, cuStreamSynchronize(stream_));
-        });
-      },
-      ErrorKind::Device);
-  EXPECT_EQ(message,
-            "cuStreamSynchronize failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): as the fake says");
-  EXPECT_EQ(capture(2).node_count(), 2u);
-}
-
-TEST_F(Graphs, ACaptureBrokenByACallThatNobodyLookedAtSaysSo) {
-  const driver::Driver& d = fake_.table();
-  EXPECT_EQ(
-      message_of([&] { (void)graph::capture(d, stream_, [&] { (void)d.cuStreamSynchronize(stream_); }); },
-                 ErrorKind::Device),
-      "cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901): as the fake says [a call "
-      "between "
-      "begin and end that is not allowed in a capture, and whose status was not looked at]");
-  launch();
-  EXPECT_EQ(fake_.launches.size(), 1u);
-}
-
-TEST_F(Graphs, GraphsAreMovedNotShared) {
-  graph::Graph a = capture(1), b = capture(2);
-  a = std::move(b);
-  EXPECT_EQ(a.node_count(), 2u);
-  graph::GraphExec exec = graph::instantiate(a);
-  graph::GraphExec other = std::move(exec);
-  EXPECT_EQ(exec.get(), nullptr);
-  other.launch(stream_);
-  EXPECT_EQ(fake_.launches.size(), 2u);
 }
 
 }  // namespace

@@ -1,10 +1,16 @@
-// A driver without a GPU: a table of functions over a small model of libcuda, with faults to order.
+// A driver without a GPU: a table of functions over a model of libcuda, with faults to order.
 //
-// It keeps what exists (memory, streams, events, modules, graphs, references to the context), knows the rules
-// of stream capture that our code can meet (900 for what is not allowed, 901 after it, an end that makes the
-// stream usable again), moves bytes (device memory is host memory), and logs launches; a kernel runs when it
-// is given a body. Calls are counted in order: fail(k) makes the k-th from now fail without doing its work,
-// except releases, which release and then report the failure, as the real ones may.
+// It keeps what exists (memory, streams, events, modules, graphs, execs, user objects, references to the
+// context), knows the rules of stream capture (codes 900 to 908, per stream, event and thread), of
+// instantiation and of update, moves bytes (device memory is host memory), and runs a launched graph in the
+// order of its edges, conditional bodies included; a kernel does something when it is given a body. Calls are
+// counted in order: fail(k) makes the k-th from now fail without doing its work, except releases and the end
+// of a capture, which do it and then report the failure, as the real ones may. Functions newer than the
+// version it is made with are not there.
+//
+// fake_driver.cpp: the machine, memory, modules. fake_driver_capture.cpp: streams, events, capture.
+// fake_driver_graph.cpp and fake_driver_nodes.cpp: graphs and nodes. fake_driver_exec.cpp: instantiate,
+// update, launch.
 #pragma once
 #include <cuda.h>
 
@@ -17,6 +23,8 @@
 #include "rondo/driver/driver.h"
 
 namespace rondo::fake {
+
+struct Model;
 
 struct Launched {
   std::string kernel;
@@ -43,52 +51,35 @@ class FakeDriver {
   size_t total_bytes = size_t{1} << 30;
   std::vector<std::string> kernels = {"k", "first", "second"};         // of every module
   std::map<std::string, std::function<void(const Launched&)>> bodies;  // what a kernel does
+  std::map<std::string, std::vector<size_t>> parameter_bytes;  // of kernels whose arguments come as pointers
+  // Attributes that a whole-graph update says it takes, and does not: the old value stays.
+  std::vector<int> kept_attributes = {4, 11};
 
   // Faults.
-  void fail(long call, CUresult code = CUDA_ERROR_UNKNOWN) { fail_at_ = calls_ + call, fail_code_ = code; }
-  void fail_function(std::string name, CUresult code) { fail_name_ = std::move(name), fail_code_ = code; }
-  void no_faults() { fail_at_ = 0, fail_name_.clear(); }
-  long calls() const { return calls_; }
-  const std::string& failed() const { return failed_; }  // the function that was made to fail last
+  void fail(long call, CUresult code = CUDA_ERROR_UNKNOWN);
+  void fail_function(std::string name, CUresult code);
+  void no_faults();
+  long calls() const;
+  const std::string& failed() const;  // the function that was made to fail last
+
+  // What a kernel's body does with a condition: cudaGraphSetConditional.
+  void set_condition(uint64_t handle, unsigned value);
 
   // What happened, what is left.
   std::vector<Launched> launches;
   std::vector<std::string> log;  // names of the calls
   size_t count(const std::string& function) const;
   std::string leaks() const;  // "" or what is still alive
-  size_t used_bytes() const { return used_; }
+  size_t used_bytes() const;
+  // How often two threads were in one exec at a time.
+  int overlaps() const;
+  // Attributes of the n-th kernel node of an exec: what a launch would use.
+  int exec_attribute_cluster_x(CUgraphExec exec, size_t node) const;
 
  private:
-  friend struct Calls;
-  struct Thing {
-    std::string kind;
-    size_t bytes = 0;
-    std::vector<Launched> nodes;                // graph, exec; a capture in progress of a stream
-    bool capturing = false, broken = false;     // stream
-    double time = 0;                            // event
-    std::string name;                           // function
-    int dynamic_limit = 48 * 1024;              // function
-    std::map<std::string, uint64_t> functions;  // module
-    std::shared_ptr<char[]> memory;
-  };
-  CUresult enter(const char* function);
-  Thing* find(const void* handle, const char* kind);
-  void* make(const char* kind);
-  bool erase(const void* handle, const char* kind);
-  // 900 and a broken capture when any stream is capturing.
-  CUresult forbidden_in_capture();
-
   driver::Driver table_;
   const driver::Driver* before_ = nullptr;
-  std::map<uint64_t, Thing> things_;
-  uint64_t next_ = 0x1000;
-  size_t used_ = 0;
-  int context_references_ = 0, context_depth_ = 0;
-  double clock_ms_ = 0;
-  long calls_ = 0, fail_at_ = 0;
-  std::string fail_name_, failed_;
-  CUresult fail_code_ = CUDA_SUCCESS;
-  int version_;
+  std::unique_ptr<Model> model_;
 };
 
 }  // namespace rondo::fake

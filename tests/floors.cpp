@@ -49,7 +49,7 @@ std::string room_of(const std::string& path) {
 }
 
 bool may_see_cuda(const std::string& path) {
-  for (const char* head : {"src/rondo/driver/", "src/rondo/graph/", "src/rondo/replay/", "src/rondo/device/cuda",
+  for (const char* head : {"include/rondo/graph", "src/rondo/driver/", "src/rondo/graph/", "src/rondo/replay/", "src/rondo/device/cuda",
                            "src/rondo/kernel/nvrtc"}) {
     if (starts_with(path, head)) return true;
   }

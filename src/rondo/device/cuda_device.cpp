@@ -9,7 +9,7 @@
 #include "rondo/device/checks.h"
 #include "rondo/driver/driver.h"
 #include "rondo/error.h"
-#include "rondo/graph/graph.h"
+#include "rondo/graph.h"
 
 namespace rondo::device {
 namespace {
@@ -323,9 +323,9 @@ class CudaDevice final : public Device {
                            trace::wants(trace::Level::Debug) ? fmt::format("{} launches", list.size()) : "");
     const Current current(*context_);
     const bool dependent = context_->major >= kDependentMajor && d_.version >= kDependentInGraphs;
-    const graph::Graph graph = graph::capture(d_, context_->stream, [&] { launch_all(list, dependent); });
-    graph::GraphExec exec = graph::instantiate(graph);
-    exec.upload(context_->stream);  // else the first launch pays for it
+    const graph::Graph graph = graph::capture(context_->stream, [&] { launch_all(list, dependent); });
+    graph::GraphExec exec = graph.instantiate({.keep_source = false});  // it is never updated
+    exec.upload(context_->stream);                                      // else the first launch pays for it
     return std::make_unique<CudaRecording>(context_, std::move(exec));
   }
 

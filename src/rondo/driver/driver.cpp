@@ -34,8 +34,8 @@ template <class F>
 bool find(Function<F>* function, GetProcAddress get, int driver_version) {
   void* address = nullptr;
   CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  const CUresult code =
-      get(function->name(), &address, function->version(), CU_GET_PROC_ADDRESS_DEFAULT, &found);
+  const CUresult code = get(base_name(function->name()).c_str(), &address, function->version(),
+                            CU_GET_PROC_ADDRESS_DEFAULT, &found);
   if (code != CUDA_SUCCESS || found != CU_GET_PROC_ADDRESS_SUCCESS) address = nullptr;
   function->set(reinterpret_cast<F>(address), driver_version);
   return address != nullptr;
@@ -81,6 +81,9 @@ std::unique_ptr<Driver> load_driver() {
   if (!find(&d->name, get, d->version) && need) missing += missing.empty() ? #name : ", " #name;
   RONDO_DRIVER_FUNCTIONS(RONDO_FIND)
 #undef RONDO_FIND
+#define RONDO_FIND(field, name, since, ...) (void)find(&d->field, get, d->version);
+  RONDO_DRIVER_FUNCTIONS_OLD(RONDO_FIND)
+#undef RONDO_FIND
   if (!missing.empty())
     unavailable(fmt::format("{} ({}) does not have {}", library.path, d->name(), missing),
                 "Set RONDO_LIBCUDA to a complete driver, or use --device cpu.");
@@ -105,18 +108,24 @@ std::string driver_name(int version) {
 
 std::string Driver::name() const { return driver_name(version); }
 
+std::string base_name(std::string_view function) {
+  const size_t at = function.rfind("_v");
+  return std::string(at != function.npos && at + 3 == function.size() ? function.substr(0, at) : function);
+}
+
 void fail_missing(const char* function, int needs_version, int has_version) {
-  throw Error(ErrorKind::Unavailable, fmt::format("{} needs driver {}, this is {}", function,
+  throw Error(ErrorKind::Unavailable, fmt::format("{} needs driver {}, this is {}", base_name(function),
                                                   driver_name(needs_version), driver_name(has_version)));
 }
 
 const Driver& driver() {
   if (const Driver* table = replaced.load(std::memory_order_acquire)) return *table;
+  static std::atomic<const Driver*> found{nullptr};  // never destroyed: static objects use it to the end
+  if (const Driver* table = found.load(std::memory_order_acquire)) return *table;
   static std::mutex mutex;
-  static const Driver* found = nullptr;  // never destroyed: devices in static objects use it to the end
   const std::lock_guard lock(mutex);
-  if (!found) found = load_driver().release();
-  return *found;
+  if (!found.load(std::memory_order_relaxed)) found.store(load_driver().release(), std::memory_order_release);
+  return *found.load(std::memory_order_relaxed);
 }
 
 const Driver* set_driver_for_tests(const Driver* table) {
@@ -131,12 +140,8 @@ std::string describe(const Driver& d, CUresult code) {
 }
 
 void fail(const Driver& d, CUresult code, const char* call, const std::string& context, ErrorKind kind) {
-  // <cuda.h> renames functions to their newest version (cuMemAlloc_v2); people know them by their plain
-  // names.
-  std::string_view function(call);
-  function = function.substr(0, function.find('('));
-  if (const size_t at = function.rfind("_v"); at != function.npos && at + 3 == function.size())
-    function = function.substr(0, at);
+  std::string_view text(call);
+  const std::string function = base_name(text.substr(0, text.find('(')));
   throw Error(kind, fmt::format("{} failed: {}{}", function, describe(d, code),
                                 context.empty() ? "" : " [" + context + "]"));
 }

@@ -10,71 +10,189 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "rondo/error.h"
 
 namespace rondo::driver {
 
 // X(name, version, need): a line a function. version: the PFN_<name>_v<version> of cudaTypedefs.h whose
-// signature is the one that <cuda.h> gives the name. need: required or optional.
-#define RONDO_DRIVER_FUNCTIONS(X)                                \
-  X(cuInit, 2000, required)                                      \
-  X(cuDriverGetVersion, 2020, required)                          \
-  X(cuGetErrorName, 6000, required)                              \
-  X(cuGetErrorString, 6000, required)                            \
-  X(cuDeviceGet, 2000, required)                                 \
-  X(cuDeviceGetCount, 2000, required)                            \
-  X(cuDeviceGetName, 2000, required)                             \
-  X(cuDeviceGetAttribute, 2000, required)                        \
-  X(cuDevicePrimaryCtxRetain, 7000, required)                    \
-  X(cuDevicePrimaryCtxRelease, 11000, required)                  \
-  X(cuCtxPushCurrent, 4000, required)                            \
-  X(cuCtxPopCurrent, 4000, required)                             \
-  X(cuModuleLoadDataEx, 2010, required)                          \
-  X(cuModuleUnload, 2000, required)                              \
-  X(cuModuleGetFunction, 2000, required)                         \
-  X(cuFuncGetAttribute, 2020, required)                          \
-  X(cuFuncSetAttribute, 9000, required)                          \
-  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, required) \
-  X(cuMemAlloc, 3020, required)                                  \
-  X(cuMemFree, 3020, required)                                   \
-  X(cuMemGetInfo, 3020, required)                                \
-  X(cuMemHostAlloc, 2020, required)                              \
-  X(cuMemFreeHost, 2000, required)                               \
-  X(cuMemcpyHtoDAsync, 3020, required)                           \
-  X(cuMemcpyDtoHAsync, 3020, required)                           \
-  X(cuMemsetD8Async, 3020, required)                             \
-  X(cuStreamCreate, 2000, required)                              \
-  X(cuStreamDestroy, 4000, required)                             \
-  X(cuStreamSynchronize, 2000, required)                         \
-  X(cuEventCreate, 2000, required)                               \
-  X(cuEventDestroy, 4000, required)                              \
-  X(cuEventRecord, 2000, required)                               \
-  X(cuEventSynchronize, 2000, required)                          \
-  X(cuEventElapsedTime, 2000, required)                          \
-  X(cuLaunchKernelEx, 11060, required)                           \
-  X(cuStreamBeginCapture, 10010, required)                       \
-  X(cuStreamEndCapture, 10000, required)                         \
-  X(cuGraphDestroy, 10000, required)                             \
-  X(cuGraphGetNodes, 10000, required)                            \
-  X(cuGraphNodeGetType, 10000, required)                         \
-  X(cuGraphKernelNodeGetParams, 12000, required)                 \
-  X(cuGraphInstantiateWithParams, 12000, required)               \
-  X(cuGraphExecDestroy, 10000, required)                         \
-  X(cuGraphExecUpdate, 12000, required)                          \
-  X(cuGraphLaunch, 10000, required)                              \
-  X(cuGraphUpload, 11010, required)                              \
-  RONDO_DRIVER_FUNCTIONS_12_3(X)
+// signature is the one that <cuda.h> gives the name. need: required or optional. A suffix _v2 or _v3 is
+// <cuda.h>'s name of a signature; the driver is asked for the name without it.
+#define RONDO_DRIVER_FUNCTIONS(X)                                      \
+  X(cuInit, 2000, required)                                            \
+  X(cuDriverGetVersion, 2020, required)                                \
+  X(cuGetErrorName, 6000, required)                                    \
+  X(cuGetErrorString, 6000, required)                                  \
+  X(cuDeviceGet, 2000, required)                                       \
+  X(cuDeviceGetCount, 2000, required)                                  \
+  X(cuDeviceGetName, 2000, required)                                   \
+  X(cuDeviceGetAttribute, 2000, required)                              \
+  X(cuDevicePrimaryCtxRetain, 7000, required)                          \
+  X(cuDevicePrimaryCtxRelease, 11000, required)                        \
+  X(cuDeviceGetGraphMemAttribute, 11040, required)                     \
+  X(cuDeviceSetGraphMemAttribute, 11040, required)                     \
+  X(cuDeviceGraphMemTrim, 11040, required)                             \
+  X(cuCtxPushCurrent, 4000, required)                                  \
+  X(cuCtxPopCurrent, 4000, required)                                   \
+  X(cuCtxGetCurrent, 4000, required)                                   \
+  X(cuCtxGetDevice, 2000, required)                                    \
+  X(cuCtxSynchronize, 2000, required)                                  \
+  X(cuModuleLoadDataEx, 2010, required)                                \
+  X(cuModuleUnload, 2000, required)                                    \
+  X(cuModuleGetFunction, 2000, required)                               \
+  X(cuFuncGetAttribute, 2020, required)                                \
+  X(cuFuncSetAttribute, 9000, required)                                \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, required)       \
+  X(cuMemAlloc, 3020, required)                                        \
+  X(cuMemFree, 3020, required)                                         \
+  X(cuMemGetInfo, 3020, required)                                      \
+  X(cuMemHostAlloc, 2020, required)                                    \
+  X(cuMemFreeHost, 2000, required)                                     \
+  X(cuMemAllocAsync, 11020, required)                                  \
+  X(cuMemFreeAsync, 11020, required)                                   \
+  X(cuMemcpyHtoDAsync, 3020, required)                                 \
+  X(cuMemcpyDtoHAsync, 3020, required)                                 \
+  X(cuMemcpyDtoDAsync, 3020, required)                                 \
+  X(cuMemsetD8Async, 3020, required)                                   \
+  X(cuStreamCreate, 2000, required)                                    \
+  X(cuStreamCreateWithPriority, 5050, required)                        \
+  X(cuStreamDestroy, 4000, required)                                   \
+  X(cuStreamSynchronize, 2000, required)                               \
+  X(cuStreamQuery, 2000, required)                                     \
+  X(cuStreamWaitEvent, 3020, required)                                 \
+  X(cuEventCreate, 2000, required)                                     \
+  X(cuEventDestroy, 4000, required)                                    \
+  X(cuEventRecord, 2000, required)                                     \
+  X(cuEventRecordWithFlags, 11010, required)                           \
+  X(cuEventQuery, 2000, required)                                      \
+  X(cuEventSynchronize, 2000, required)                                \
+  X(cuEventElapsedTime, 2000, required)                                \
+  X(cuLaunchKernel, 4000, required)                                    \
+  X(cuLaunchKernelEx, 11060, required)                                 \
+  X(cuLaunchHostFunc, 10000, required)                                 \
+  X(cuStreamBeginCapture, 10010, required)                             \
+  X(cuStreamEndCapture, 10000, required)                               \
+  X(cuStreamIsCapturing, 10000, required)                              \
+  X(cuThreadExchangeStreamCaptureMode, 10010, required)                \
+  X(cuGraphCreate, 10000, required)                                    \
+  X(cuGraphDestroy, 10000, required)                                   \
+  X(cuGraphClone, 10000, required)                                     \
+  X(cuGraphNodeFindInClone, 10000, required)                           \
+  X(cuGraphGetNodes, 10000, required)                                  \
+  X(cuGraphGetRootNodes, 10000, required)                              \
+  X(cuGraphNodeGetType, 10000, required)                               \
+  X(cuGraphDestroyNode, 10000, required)                               \
+  X(cuGraphAddKernelNode, 12000, required)                             \
+  X(cuGraphKernelNodeGetParams, 12000, required)                       \
+  X(cuGraphKernelNodeSetParams, 12000, required)                       \
+  X(cuGraphKernelNodeGetAttribute, 11000, required)                    \
+  X(cuGraphKernelNodeSetAttribute, 11000, required)                    \
+  X(cuGraphKernelNodeCopyAttributes, 11000, required)                  \
+  X(cuGraphAddMemcpyNode, 10000, required)                             \
+  X(cuGraphMemcpyNodeGetParams, 10000, required)                       \
+  X(cuGraphMemcpyNodeSetParams, 10000, required)                       \
+  X(cuGraphAddMemsetNode, 10000, required)                             \
+  X(cuGraphMemsetNodeGetParams, 10000, required)                       \
+  X(cuGraphMemsetNodeSetParams, 10000, required)                       \
+  X(cuGraphAddHostNode, 10000, required)                               \
+  X(cuGraphHostNodeGetParams, 10000, required)                         \
+  X(cuGraphHostNodeSetParams, 10000, required)                         \
+  X(cuGraphAddChildGraphNode, 10000, required)                         \
+  X(cuGraphChildGraphNodeGetGraph, 10000, required)                    \
+  X(cuGraphAddEmptyNode, 10000, required)                              \
+  X(cuGraphAddEventRecordNode, 11010, required)                        \
+  X(cuGraphEventRecordNodeGetEvent, 11010, required)                   \
+  X(cuGraphEventRecordNodeSetEvent, 11010, required)                   \
+  X(cuGraphAddEventWaitNode, 11010, required)                          \
+  X(cuGraphEventWaitNodeGetEvent, 11010, required)                     \
+  X(cuGraphEventWaitNodeSetEvent, 11010, required)                     \
+  X(cuGraphAddExternalSemaphoresSignalNode, 11020, required)           \
+  X(cuGraphExternalSemaphoresSignalNodeGetParams, 11020, required)     \
+  X(cuGraphExternalSemaphoresSignalNodeSetParams, 11020, required)     \
+  X(cuGraphAddExternalSemaphoresWaitNode, 11020, required)             \
+  X(cuGraphExternalSemaphoresWaitNodeGetParams, 11020, required)       \
+  X(cuGraphExternalSemaphoresWaitNodeSetParams, 11020, required)       \
+  X(cuGraphAddMemAllocNode, 11040, required)                           \
+  X(cuGraphMemAllocNodeGetParams, 11040, required)                     \
+  X(cuGraphAddMemFreeNode, 11040, required)                            \
+  X(cuGraphMemFreeNodeGetParams, 11040, required)                      \
+  X(cuGraphAddBatchMemOpNode, 11070, required)                         \
+  X(cuGraphBatchMemOpNodeGetParams, 11070, required)                   \
+  X(cuGraphBatchMemOpNodeSetParams, 11070, required)                   \
+  X(cuGraphInstantiateWithParams, 12000, required)                     \
+  X(cuGraphExecDestroy, 10000, required)                               \
+  X(cuGraphExecGetFlags, 12000, required)                              \
+  X(cuGraphExecUpdate, 12000, required)                                \
+  X(cuGraphExecKernelNodeSetParams, 12000, required)                   \
+  X(cuGraphExecMemcpyNodeSetParams, 10020, required)                   \
+  X(cuGraphExecMemsetNodeSetParams, 10020, required)                   \
+  X(cuGraphExecHostNodeSetParams, 10020, required)                     \
+  X(cuGraphExecChildGraphNodeSetParams, 11010, required)               \
+  X(cuGraphExecEventRecordNodeSetEvent, 11010, required)               \
+  X(cuGraphExecEventWaitNodeSetEvent, 11010, required)                 \
+  X(cuGraphExecExternalSemaphoresSignalNodeSetParams, 11020, required) \
+  X(cuGraphExecExternalSemaphoresWaitNodeSetParams, 11020, required)   \
+  X(cuGraphExecBatchMemOpNodeSetParams, 11070, required)               \
+  X(cuGraphNodeSetEnabled, 11060, required)                            \
+  X(cuGraphNodeGetEnabled, 11060, required)                            \
+  X(cuGraphLaunch, 10000, required)                                    \
+  X(cuGraphUpload, 11010, required)                                    \
+  X(cuUserObjectCreate, 11030, required)                               \
+  X(cuUserObjectRelease, 11030, required)                              \
+  X(cuGraphRetainUserObject, 11030, required)                          \
+  RONDO_DRIVER_FUNCTIONS_12_3(X)                                       \
+  RONDO_DRIVER_FUNCTIONS_12_4(X)
 
 // Functions that older headers do not declare.
 #if CUDA_VERSION >= 12030
-#define RONDO_DRIVER_FUNCTIONS_12_3(X) X(cuFuncGetName, 12030, optional)
+#define RONDO_DRIVER_FUNCTIONS_12_3(X)                \
+  X(cuFuncGetName, 12030, optional)                   \
+  X(cuKernelGetName, 12030, optional)                 \
+  X(cuGraphGetEdges_v2, 12030, optional)              \
+  X(cuGraphNodeGetDependencies_v2, 12030, optional)   \
+  X(cuGraphNodeGetDependentNodes_v2, 12030, optional) \
+  X(cuGraphAddDependencies_v2, 12030, optional)       \
+  X(cuGraphRemoveDependencies_v2, 12030, optional)    \
+  X(cuGraphAddNode_v2, 12030, optional)               \
+  X(cuGraphConditionalHandleCreate, 12030, optional)  \
+  X(cuStreamBeginCaptureToGraph, 12030, optional)     \
+  X(cuStreamGetCaptureInfo_v3, 12030, optional)       \
+  X(cuStreamUpdateCaptureDependencies_v2, 12030, optional)
 #else
 #define RONDO_DRIVER_FUNCTIONS_12_3(X)
 #endif
+#if CUDA_VERSION >= 12040
+#define RONDO_DRIVER_FUNCTIONS_12_4(X)   \
+  X(cuFuncGetParamInfo, 12040, optional) \
+  X(cuKernelGetParamInfo, 12040, optional)
+#else
+#define RONDO_DRIVER_FUNCTIONS_12_4(X)
+#endif
+
+// Y(field, name, version, type): signatures from before edges carried data, which newer headers do not
+// declare; called where the driver has no newer one.
+#define RONDO_DRIVER_FUNCTIONS_OLD(Y)                                                                    \
+  Y(cuGraphGetEdges_v1, "cuGraphGetEdges", 10000,                                                        \
+    CUresult (*)(CUgraph, CUgraphNode*, CUgraphNode*, size_t*))                                          \
+  Y(cuGraphNodeGetDependencies_v1, "cuGraphNodeGetDependencies", 10000,                                  \
+    CUresult (*)(CUgraphNode, CUgraphNode*, size_t*))                                                    \
+  Y(cuGraphNodeGetDependentNodes_v1, "cuGraphNodeGetDependentNodes", 10000,                              \
+    CUresult (*)(CUgraphNode, CUgraphNode*, size_t*))                                                    \
+  Y(cuGraphAddDependencies_v1, "cuGraphAddDependencies", 10000,                                          \
+    CUresult (*)(CUgraph, const CUgraphNode*, const CUgraphNode*, size_t))                               \
+  Y(cuGraphRemoveDependencies_v1, "cuGraphRemoveDependencies", 10000,                                    \
+    CUresult (*)(CUgraph, const CUgraphNode*, const CUgraphNode*, size_t))                               \
+  Y(cuStreamGetCaptureInfo_v2, "cuStreamGetCaptureInfo", 11030,                                          \
+    CUresult (*)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, size_t*)) \
+  Y(cuStreamUpdateCaptureDependencies_v1, "cuStreamUpdateCaptureDependencies", 11030,                    \
+    CUresult (*)(CUstream, CUgraphNode*, size_t, unsigned))
 
 // Throws Error(Unavailable): "<function> needs driver ..., this is ...".
 [[noreturn]] void fail_missing(const char* function, int needs_version, int has_version);
+// "cuGraphGetEdges" of "cuGraphGetEdges_v2": <cuda.h> renames functions to their newest version; people, and
+// the driver's own look-up, know them by their plain names.
+std::string base_name(std::string_view function);
 
 template <class F>
 class Function;
@@ -87,6 +205,8 @@ class Function<R (*)(A...)> {
     return call_(a...);
   }
   explicit operator bool() const { return call_ != nullptr; }
+  // For hot paths that look the function up once. Null when the driver does not have it.
+  auto raw() const { return call_; }
   void set(R (*call)(A...), int driver_version) { call_ = call, driver_version_ = driver_version; }
   const char* name() const { return name_; }
   int version() const { return version_; }
@@ -101,6 +221,9 @@ class Function<R (*)(A...)> {
 struct Driver {
 #define RONDO_FIELD(name, version, need) Function<decltype(&::name)> name{#name, version};
   RONDO_DRIVER_FUNCTIONS(RONDO_FIELD)
+#undef RONDO_FIELD
+#define RONDO_FIELD(field, name, version, ...) Function<__VA_ARGS__> field{name, version};
+  RONDO_DRIVER_FUNCTIONS_OLD(RONDO_FIELD)
 #undef RONDO_FIELD
   int version = 0;    // of the driver, as CUDA counts: 12040 = 12.4
   std::string where;  // the library's path

@@ -1,0 +1,262 @@
+// A graph as it is built, looked at and changed: NodeView and GraphView borrow, Graph owns.
+//
+// A graph made node by node and one made by capture are the same type. Nodes come from a graph and die with
+// it. Graph objects are not thread-safe: one thread at a time works on a graph (the driver's rule). Errors of
+// every call: Device with the driver's words, the node, the cause and the remedy; Unavailable where the
+// driver is too old for the feature.
+#pragma once
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "rondo/graph_types.h"
+
+namespace rondo::graph {
+
+namespace detail {
+struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
+}
+class GraphView;
+class GraphExec;
+struct InstantiateOptions;
+struct Condition;
+
+// A node, borrowed: two pointers, copied freely. Valid while its graph lives and the node is in it.
+class NodeView {
+ public:
+  NodeView() noexcept = default;
+  NodeView(CUgraphNode node) noexcept : node_(node) {}
+  NodeView(CUgraphNode node, detail::GraphState* state) noexcept : node_(node), state_(state) {}
+
+  CUgraphNode get() const noexcept { return node_; }
+  explicit operator bool() const noexcept { return node_ != nullptr; }
+  bool operator==(const NodeView& other) const noexcept { return node_ == other.node_; }
+
+  NodeKind kind() const;
+  // "kernel node encode", "memset node": for messages.
+  std::string describe() const;
+  std::vector<NodeView> dependencies() const;
+  std::vector<NodeView> dependents() const;
+
+  // Parameters in the graph. Each asks for its kind: another one is Error(Usage) that names both. Pointers in
+  // what a getter returns belong to the node; changing what they point to is undefined.
+  CUDA_KERNEL_NODE_PARAMS kernel() const;
+  CUDA_MEMCPY3D memcpy() const;
+  CUDA_MEMSET_NODE_PARAMS memset() const;
+  CUDA_HOST_NODE_PARAMS host() const;
+  GraphView child() const;  // the clone that the node holds; lives as long as the node
+  CUevent event() const;    // of an event record or an event wait
+  CUDA_EXT_SEM_SIGNAL_NODE_PARAMS signal() const;
+  CUDA_EXT_SEM_WAIT_NODE_PARAMS wait() const;
+  CUDA_MEM_ALLOC_NODE_PARAMS alloc() const;
+  CUdeviceptr freed() const;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS batch() const;
+  // What was given when the node was added through Rondo; nothing for a node that came another way: the
+  // driver tells a conditional node's parameters from CUDA 13.2 on only.
+  std::optional<Condition> condition() const;
+
+  // Change the graph, not its execs (GraphExec::set changes an exec). Attributes of `params` are set too.
+  void set(const KernelParams& params) const;
+  template <class... Args>
+  void set(const KernelCall<Args...>& call) const {
+    set(static_cast<KernelParams>(call));
+  }
+  void set(const CUDA_MEMCPY3D& params) const;  // within the current context
+  void set(const CUDA_MEMSET_NODE_PARAMS& params) const;
+  void set(const CUDA_HOST_NODE_PARAMS& params) const;
+  void set(CUevent event) const;
+  void set(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& params) const;
+  void set(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& params) const;
+  void set(const CUDA_BATCH_MEM_OP_NODE_PARAMS& params) const;
+
+  // Attributes of a kernel node. A value that was never set is the default of its id; nothing when the driver
+  // cannot read this id back.
+  std::optional<CUlaunchAttributeValue> attribute(CUlaunchAttributeID id) const;
+  void set(const CUlaunchAttribute& attribute) const;
+  void copy_attributes_from(NodeView other) const;
+
+ private:
+  friend class GraphView;
+  friend class GraphExec;
+  const driver::Driver& driver() const;
+  void expect(NodeKind kind, const char* what) const;
+  CUgraphNode node_ = nullptr;
+  detail::GraphState* state_ = nullptr;  // of the owned graph it belongs to, or null
+};
+
+// What a new node waits for: a node, by a full edge unless said otherwise.
+//     graph.add(call, {a, {b, kProgrammatic}});
+struct Dependency {
+  Dependency(NodeView n, EdgeData d = kFull) noexcept : node(n), data(d) {}
+  Dependency(CUgraphNode n, EdgeData d = kFull) noexcept : node(n), data(d) {}
+  NodeView node;
+  EdgeData data;
+};
+// Dependencies as an argument: a node, a list in braces, or a vector. Lives no longer than what it was made
+// of.
+class After {
+ public:
+  After() noexcept = default;
+  After(NodeView one, EdgeData data = kFull) noexcept : one_(one, data) {}
+  After(std::initializer_list<Dependency> list) noexcept : list_(list.begin(), list.size()) {}
+  After(const std::vector<Dependency>& list) noexcept : list_(list) {}
+  After(std::span<const Dependency> list) noexcept : list_(list) {}
+  std::span<const Dependency> list() const noexcept {
+    return one_.node ? std::span<const Dependency>(&one_, 1) : list_;
+  }
+
+ private:
+  Dependency one_{NodeView()};
+  std::span<const Dependency> list_;
+};
+
+struct Edge {
+  NodeView from, to;
+  EdgeData data;
+};
+
+// A value that a kernel sets (cudaGraphSetConditional) and that conditional nodes of the same graph read.
+using ConditionHandle = cuuint64_t;
+enum class ConditionKind { If, IfElse, While, Switch };
+
+struct Allocation {
+  NodeView node;
+  CUdeviceptr address = 0;  // fixed for the life of the graph
+};
+
+// A graph, borrowed: a CUgraph, or a part of a Graph (the body of a conditional node, a child, a running
+// capture).
+class GraphView {
+ public:
+  GraphView(CUgraph graph);
+
+  // The handle for raw calls. What they do is not seen by Rondo, so attributes of kernel nodes are read from
+  // the driver at the next update of an exec (two to six calls a kernel node) instead of being known.
+  CUgraph get() const noexcept;
+  bool operator==(const GraphView& other) const noexcept { return graph_ == other.graph_; }
+
+  // ---- nodes, in the order in which they were added
+  size_t node_count() const;
+  std::vector<NodeView> nodes() const;
+  std::vector<NodeView> roots() const;
+  std::vector<Edge> edges() const;
+
+  // ---- adding nodes
+  NodeView add(const KernelParams& params, After after = {});
+  template <class... Args>
+  NodeView add(const KernelCall<Args...>& call, After after = {}) {
+    return add(static_cast<KernelParams>(call), after);
+  }
+  // Copies of bytes; the pointers say the direction: device addresses are CUdeviceptr, host addresses void*.
+  NodeView copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, After after = {});
+  NodeView copy(CUdeviceptr to, const void* from, size_t bytes, After after = {});
+  NodeView copy(void* to, CUdeviceptr from, size_t bytes, After after = {});
+  NodeView copy(void* to, const void* from, size_t bytes, After after = {});
+  // Any copy, 1-D to 3-D, arrays too.
+  NodeView add(const CUDA_MEMCPY3D& params, After after = {});
+  // `count` elements of 1, 2 or 4 bytes.
+  NodeView fill(CUdeviceptr to, unsigned value, size_t count, unsigned element_bytes = 1, After after = {});
+  NodeView add(const CUDA_MEMSET_NODE_PARAMS& params, After after = {});
+  NodeView add(const CUDA_HOST_NODE_PARAMS& params, After after = {});
+  // The function is kept as long as the graph and its execs need it. It runs on a thread of the driver and
+  // may not call CUDA; what it throws becomes a "graph.host" note of the trace.
+  NodeView host(std::function<void()> work, After after = {});
+  // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes.
+  NodeView child(const GraphView& child, After after = {});
+  // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid.
+  NodeView child(class Graph&& child, After after = {});
+  // Joins and forks without work.
+  NodeView empty(After after = {});
+  NodeView record(CUevent event, After after = {});
+  NodeView wait(CUevent event, After after = {});
+  NodeView add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& params, After after = {});
+  NodeView add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& params, After after = {});
+  // Memory of the current context's device, from the node's execution to a free node (or a launch with
+  // auto_free). A graph with alloc or free nodes has one exec at a time and cannot be cloned.
+  Allocation alloc(size_t bytes, After after = {});
+  // dptr of `params` is set.
+  NodeView add(CUDA_MEM_ALLOC_NODE_PARAMS* params, After after = {});
+  NodeView free(CUdeviceptr address, After after = {});
+  NodeView batch(std::span<const CUstreamBatchMemOpParams> operations, unsigned flags = 0, After after = {});
+
+  // ---- conditions (CUDA 12.3; else and switch 12.8). A graph that has them cannot be cloned or be a child,
+  // and has one exec at a time. Bodies may hold kernels, copies, fills, empty nodes, children and conditions,
+  // of one context. With a default, the value is set to it at the start of every launch.
+  ConditionHandle condition(std::optional<unsigned> default_value = std::nullopt);
+  Condition if_node(ConditionHandle handle, After after = {});
+  Condition if_else_node(ConditionHandle handle, After after = {});
+  Condition while_node(ConditionHandle handle, After after = {});
+  Condition switch_node(ConditionHandle handle, unsigned cases, After after = {});
+
+  // ---- structure
+  void connect(NodeView from, NodeView to, EdgeData data = kFull);
+  void disconnect(NodeView from, NodeView to, EdgeData data = kFull);
+  void remove(NodeView node);
+  // Of a node of the graph that `this` was cloned from.
+  NodeView find_in_clone(NodeView original) const;
+
+  // Keeps `object` alive as long as this graph, its clones and its execs. Its deleter may not call CUDA.
+  void keep(std::shared_ptr<const void> object);
+
+  class Graph clone() const;
+
+ protected:
+  friend class NodeView;
+  friend class Graph;
+  friend class Capture;
+  friend class GraphExec;
+  GraphView(CUgraph graph, detail::GraphState* state) noexcept : graph_(graph), state_(state) {}
+  const driver::Driver& driver() const;
+  NodeView view(CUgraphNode node) const noexcept { return NodeView(node, state_); }
+  Condition add_condition(ConditionHandle handle, ConditionKind kind, unsigned bodies, After after);
+  CUgraph graph_ = nullptr;
+  detail::GraphState* state_ = nullptr;
+};
+
+// A conditional node with its bodies, which are filled after the node is added.
+struct Condition {
+  NodeView node;
+  ConditionKind kind = ConditionKind::If;
+  ConditionHandle handle = 0;
+  std::vector<GraphView> bodies;  // If, While: one; IfElse: then, else; Switch: one a case
+  GraphView& body(size_t which = 0) { return bodies.at(which); }
+};
+
+// A graph, owned. Execs made from it keep it alive as long as they need its nodes, so it may go first.
+class Graph : public GraphView {
+ public:
+  Graph();  // empty
+  static Graph adopt(CUgraph graph);
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+
+  // The handle, from now on the caller's to destroy: after the last exec made from it here. Views stay good
+  // until then. Errors: Device; the graph is then still owned.
+  CUgraph release();
+
+  // Makes it executable. Errors: Device, with the driver's result, the node at fault, the cause and the
+  // remedy.
+  GraphExec instantiate() const;
+  GraphExec instantiate(const InstantiateOptions& options) const;
+
+ private:
+  friend class GraphView;
+  friend class GraphExec;
+  friend class Capture;
+  explicit Graph(std::shared_ptr<detail::GraphState> state) noexcept;
+  std::shared_ptr<detail::GraphState> shared_;
+};
+
+// ---------------------------------------------------------------- memory of graphs
+// Of the alloc nodes of all graphs of a device, in bytes.
+struct GraphMemory {
+  uint64_t used_bytes = 0, used_high_bytes = 0, reserved_bytes = 0, reserved_high_bytes = 0;
+};
+GraphMemory graph_memory(CUdevice device);
+void reset_graph_memory_high(CUdevice device);
+// Gives memory that no launch uses back to the system.
+void trim_graph_memory(CUdevice device);
+
+}  // namespace rondo::graph

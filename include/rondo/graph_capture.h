@@ -1,0 +1,192 @@
+// Work on a stream becomes a graph, without ever leaving the stream or the thread in a broken state.
+//
+//     Graph g = capture([&](Capture& c) { step<<<1, 32, 0, c.stream()>>>(p); });
+//
+// Whatever happens inside, the capture is ended on the stream where it began, the stream takes work again,
+// and the last error of the run-time API (where a libcudart is loaded) is clear. When the capture broke, the
+// Error says which call did it - a call checked by Capture::check or RONDO_GRAPH_CALL, or the stretch between
+// two checkpoints - why, and how to mend it. What the caller's code throws comes out after the clean-up.
+#pragma once
+#include <exception>
+
+#include "rondo/graph_build.h"
+
+namespace rondo::graph {
+
+namespace detail {
+struct CaptureStack;
+}
+
+struct CaptureOptions {
+  // Thread-local: calls of other threads neither disturb nor are disturbed. Global makes innocent calls of
+  // other threads fail, Relaxed allows calls that are unsafe in a capture (allocations) on this thread too.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  // Streams that the work may fork to by events of its own: those that are not joined at the end are named.
+  // Streams forked by Capture::fork are known anyway.
+  std::vector<CUstream> watch;
+  // A graph without a node is an Error(Usage): the work went to another stream, or there was none.
+  bool refuse_empty = false;
+};
+
+// The scope of a capture. Not movable: the stream is captured as long as this lives.
+class Capture {
+ public:
+  // On a stream of its own (non-blocking). Errors: Device, with cause and remedy; Usage for the legacy
+  // stream.
+  explicit Capture(CaptureOptions options = {});
+  // On `stream`, which must not be the legacy stream nor capture already.
+  explicit Capture(CUstream stream, CaptureOptions options = {});
+  // Into a graph that exists (CUDA 12.3); the first captured nodes wait for `after`. Ended by finish().
+  Capture(CUstream stream, GraphView into, After after, CaptureOptions options = {});
+  // Ends the capture and drops what it has when end() was not reached. Like end(), on the thread that began
+  // it, unless the mode is Relaxed (the driver's rule, 908).
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  CUstream stream() const noexcept { return stream_; }
+  // The driver's number of this capture.
+  unsigned long long id() const;
+
+  // Ends it: the graph. Errors: Device when the capture was broken; Usage for a forked stream that was not
+  // joined (by its handle) and for an empty graph, if refused. Once only.
+  Graph end();
+  // The same for a capture into a graph that exists, whose nodes are then there. After an error, nodes that
+  // were captured before it may be there too.
+  void finish();
+
+  // ---- several streams
+  // `other` takes part from here on: its work waits for what is captured in stream() by now.
+  void fork(CUstream other);
+  // stream() waits for what is captured in `other` by now. Every forked stream is joined before the end.
+  void join(CUstream other);
+
+  // ---- nodes made by hand, between captured work
+  // The graph so far: nodes may be added, not removed.
+  GraphView graph() const;
+  // What the next captured call will wait for.
+  std::vector<Dependency> tip() const;
+  // The next captured call waits for these instead.
+  void set_tip(After after);
+  // make(graph, tip) adds a node after the tip, and captured work goes on after that node:
+  //     c.graft([&](GraphView g, After tip) { return g.child(exec_graph, tip); });
+  template <class Make>
+  NodeView graft(Make&& make) {
+    const std::vector<Dependency> before = tip();
+    const NodeView node = std::forward<Make>(make)(graph(), After(before));
+    set_tip(node);
+    return node;
+  }
+
+  // ---- which call broke it
+  // The status of any call of either API, with its text: not 0 throws Error(Device) that names it, with cause
+  // and remedy.
+  void check(int status, const char* call, const char* file, int line);
+  // Throws when the capture is broken by now, and says since which checkpoint.
+  void checkpoint(const char* name, const char* file = "", int line = 0);
+  bool broken() const;
+
+  // The innermost of this thread, or null.
+  static Capture* current() noexcept;
+
+ private:
+  struct Info;
+  Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream, std::optional<GraphView> into,
+          After after);
+  Info info(CUstream stream) const;
+  std::vector<CUstream> not_joined() const;
+  CUresult stop(CUgraph* graph) noexcept;
+  CUgraph finish_raw();
+  const driver::Driver* driver_;
+  CaptureOptions options_;
+  std::optional<Stream> own_;
+  CUstream stream_ = nullptr;
+  std::optional<GraphView> into_;
+  std::shared_ptr<detail::GraphState> state_;  // of the graph to come
+  bool active_ = false;
+  std::vector<CUstream> forked_;
+  std::vector<Event> events_;
+  std::string first_failure_;  // the first call that check() saw fail
+  int first_code_ = 0;
+  std::string last_good_;                        // the last checkpoint that was fine
+  std::shared_ptr<detail::CaptureStack> stack_;  // of the thread that began it
+};
+
+// The work of `work` as a graph. `work` is called with the Capture, with its CUstream, or with nothing.
+template <class Work>
+Graph capture(CUstream stream, Work&& work, CaptureOptions options = {});
+template <class Work>
+Graph capture(Work&& work, CaptureOptions options = {});
+// Adds it to `into`, after `after` (CUDA 12.3).
+template <class Work>
+void capture_into(GraphView into, CUstream stream, After after, Work&& work, CaptureOptions options = {});
+
+// In this scope, this thread may make calls that are unsafe in a capture (cudaMalloc, first use of a
+// library), as far as they concern no captured stream. For code that may run inside someone else's capture;
+// they are not captured.
+class RelaxedScope {
+ public:
+  RelaxedScope();
+  ~RelaxedScope();
+  RelaxedScope(const RelaxedScope&) = delete;
+  RelaxedScope& operator=(const RelaxedScope&) = delete;
+
+ private:
+  const driver::Driver* driver_;
+  CUstreamCaptureMode before_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// Clears the run-time API's last error on this thread; false when no libcudart is known. A program that links
+// libcudart statically tells it once: use_runtime_last_error([] { return
+// static_cast<int>(cudaGetLastError()); }).
+bool clear_runtime_last_error() noexcept;
+void use_runtime_last_error(int (*get_last_error)()) noexcept;
+
+// ---------------------------------------------------------------- below: how
+namespace detail {
+template <class Work>
+void run(Capture& capture, Work& work) {
+  if constexpr (std::is_invocable_v<Work&, Capture&>)
+    work(capture);
+  else if constexpr (std::is_invocable_v<Work&, CUstream>)
+    work(capture.stream());
+  else
+    work();
+}
+}  // namespace detail
+
+template <class Work>
+Graph capture(CUstream stream, Work&& work, CaptureOptions options) {
+  Capture c(stream, std::move(options));
+  detail::run(c, work);
+  return c.end();
+}
+template <class Work>
+Graph capture(Work&& work, CaptureOptions options) {
+  Capture c(std::move(options));
+  detail::run(c, work);
+  return c.end();
+}
+template <class Work>
+void capture_into(GraphView into, CUstream stream, After after, Work&& work, CaptureOptions options) {
+  Capture c(stream, into, after, std::move(options));
+  detail::run(c, work);
+  c.finish();
+}
+
+}  // namespace rondo::graph
+
+// A call of the driver's or of the run-time API, looked at: RONDO_GRAPH_CALL(cudaMallocAsync(&p, n, stream)).
+// A failure throws; in a capture it is named as what broke it.
+#define RONDO_GRAPH_CALL(call) ::rondo::graph::check_call(static_cast<int>(call), #call, __FILE__, __LINE__)
+// Marks a point of code that may run in a capture, to find the stretch that breaks it. Outside of one it does
+// nothing.
+#define RONDO_GRAPH_CHECKPOINT(name)                                                  \
+  do {                                                                                \
+    if (::rondo::graph::Capture* rondo_capture_ = ::rondo::graph::Capture::current()) \
+      rondo_capture_->checkpoint((name), __FILE__, __LINE__);                         \
+  } while (0)
+
+namespace rondo::graph {
+void check_call(int status, const char* call, const char* file, int line);
+}

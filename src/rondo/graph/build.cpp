@@ -1,0 +1,236 @@
+// Graphs, borrowed and owned: their structure. Nodes are added in nodes.cpp.
+#include <fmt/format.h>
+
+#include "rondo/graph/state.h"
+
+namespace rondo::graph {
+namespace detail {
+
+GraphState::~GraphState() {
+  if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
+}
+
+Dependencies::Dependencies(const After& after) {
+  const std::span<const Dependency> list = after.list();
+  count_ = list.size();
+  nodes_ = few_;
+  if (count_ > kFew) {
+    many_ = std::make_unique<CUgraphNode[]>(count_);
+    nodes_ = many_.get();
+  }
+  for (size_t i = 0; i < count_; ++i) {
+    nodes_[i] = list[i].node.get();
+    full_ &= list[i].data.full();
+  }
+  if (full_) return;
+  require(Feature::EdgeData);
+#if CUDA_VERSION >= 12030
+  data_ = std::make_unique<CUgraphEdgeData[]>(count_);
+  for (size_t i = 0; i < count_; ++i) {
+    data_[i].from_port = list[i].data.from_port;
+    data_[i].to_port = list[i].data.to_port;
+    data_[i].type = list[i].data.type;
+  }
+#endif
+}
+
+}  // namespace detail
+
+using detail::GraphState;
+
+namespace {
+
+std::vector<NodeView> views(const std::vector<CUgraphNode>& nodes, GraphState* state) {
+  std::vector<NodeView> out;
+  out.reserve(nodes.size());
+  for (CUgraphNode node : nodes) out.emplace_back(node, state);
+  return out;
+}
+
+std::string describe_edge(const driver::Driver& d, NodeView from, NodeView to) {
+  return fmt::format("from {} to {}", detail::describe_node(d, from.get()),
+                     detail::describe_node(d, to.get()));
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- GraphView
+
+GraphView::GraphView(CUgraph graph) : graph_(graph) {}
+
+const driver::Driver& GraphView::driver() const { return state_ ? state_->driver : driver::driver(); }
+
+CUgraph GraphView::get() const noexcept {
+  if (state_) {
+    state_->plain = false;
+    state_->changed();
+  }
+  return graph_;
+}
+
+size_t GraphView::node_count() const {
+  size_t count = 0;
+  RONDO_GRAPH_CHECK(driver(), Build, cuGraphGetNodes(graph_, nullptr, &count), "");
+  return count;
+}
+
+std::vector<NodeView> GraphView::nodes() const {
+  std::vector<CUgraphNode> nodes(node_count());
+  size_t count = nodes.size();
+  if (count) RONDO_GRAPH_CHECK(driver(), Build, cuGraphGetNodes(graph_, nodes.data(), &count), "");
+  nodes.resize(count);
+  return views(nodes, state_);
+}
+
+std::vector<NodeView> GraphView::roots() const {
+  size_t count = 0;
+  RONDO_GRAPH_CHECK(driver(), Build, cuGraphGetRootNodes(graph_, nullptr, &count), "");
+  std::vector<CUgraphNode> nodes(count);
+  if (count) RONDO_GRAPH_CHECK(driver(), Build, cuGraphGetRootNodes(graph_, nodes.data(), &count), "");
+  return views(nodes, state_);
+}
+
+std::vector<Edge> GraphView::edges() const {
+  const driver::Driver& d = driver();
+  size_t count = 0;
+  std::vector<Edge> edges;
+  std::vector<CUgraphNode> from, to;
+#if CUDA_VERSION >= 12030
+  if (d.cuGraphGetEdges_v2) {
+    RONDO_GRAPH_CHECK(d, Build, cuGraphGetEdges_v2(graph_, nullptr, nullptr, nullptr, &count), "");
+    from.resize(count), to.resize(count);
+    std::vector<CUgraphEdgeData> data(count);
+    if (count)
+      RONDO_GRAPH_CHECK(d, Build, cuGraphGetEdges_v2(graph_, from.data(), to.data(), data.data(), &count),
+                        "");
+    for (size_t i = 0; i < count; ++i)
+      edges.push_back({view(from[i]), view(to[i]), {data[i].from_port, data[i].to_port, data[i].type}});
+    return edges;
+  }
+#endif
+  RONDO_GRAPH_CHECK(d, Build, cuGraphGetEdges_v1(graph_, nullptr, nullptr, &count), "");
+  from.resize(count), to.resize(count);
+  if (count) RONDO_GRAPH_CHECK(d, Build, cuGraphGetEdges_v1(graph_, from.data(), to.data(), &count), "");
+  for (size_t i = 0; i < count; ++i) edges.push_back({view(from[i]), view(to[i]), kFull});
+  return edges;
+}
+
+void GraphView::connect(NodeView from, NodeView to, EdgeData data) {
+  const driver::Driver& d = driver();
+  const CUgraphNode f = from.get(), t = to.get();
+  const detail::Dependencies edge(After(from, data));
+  if (state_) state_->changed();
+#if CUDA_VERSION >= 12030
+  if (d.cuGraphAddDependencies_v2) {
+    RONDO_GRAPH_CHECK(d, Build, cuGraphAddDependencies_v2(graph_, &f, &t, edge.data(), 1),
+                      describe_edge(d, from, to));
+    return;
+  }
+#endif
+  RONDO_GRAPH_CHECK(d, Build, cuGraphAddDependencies_v1(graph_, &f, &t, 1), describe_edge(d, from, to));
+}
+
+void GraphView::disconnect(NodeView from, NodeView to, EdgeData data) {
+  const driver::Driver& d = driver();
+  const CUgraphNode f = from.get(), t = to.get();
+  const detail::Dependencies edge(After(from, data));
+  if (state_) state_->changed();
+#if CUDA_VERSION >= 12030
+  if (d.cuGraphRemoveDependencies_v2) {
+    RONDO_GRAPH_CHECK(d, Build, cuGraphRemoveDependencies_v2(graph_, &f, &t, edge.data(), 1),
+                      describe_edge(d, from, to));
+    return;
+  }
+#endif
+  RONDO_GRAPH_CHECK(d, Build, cuGraphRemoveDependencies_v1(graph_, &f, &t, 1), describe_edge(d, from, to));
+}
+
+void GraphView::remove(NodeView node) {
+  const driver::Driver& d = driver();
+  if (state_) state_->changed();
+  RONDO_GRAPH_CHECK(d, Build, cuGraphDestroyNode(node.get()), detail::describe_node(d, node.get()));
+  if (state_) state_->conditions.erase(node.get());
+}
+
+NodeView GraphView::find_in_clone(NodeView original) const {
+  const driver::Driver& d = driver();
+  CUgraphNode node = nullptr;
+  RONDO_GRAPH_CHECK(d, Build, cuGraphNodeFindInClone(&node, original.get(), graph_),
+                    detail::describe_node(d, original.get()));
+  return view(node);
+}
+
+void GraphView::keep(std::shared_ptr<const void> object) {
+  using Held = std::shared_ptr<const void>;
+  const driver::Driver& d = driver();
+  auto held = std::make_unique<Held>(std::move(object));
+  CUuserObject user = nullptr;
+  RONDO_GRAPH_CHECK(d, Build,
+                    cuUserObjectCreate(
+                        &user, held.get(), [](void* p) { delete static_cast<Held*>(p); }, 1,
+                        CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+                    "");
+  (void)held.release();  // the user object's from here on
+  const CUresult code = d.cuGraphRetainUserObject(graph_, user, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (code == CUDA_SUCCESS) return;
+  (void)d.cuUserObjectRelease(user, 1);
+  fail(d, code, Phase::Build, "cuGraphRetainUserObject(", "");
+}
+
+Graph GraphView::clone() const {
+  const driver::Driver& d = driver();
+  CUgraph copy = nullptr;
+  RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
+  auto state = std::make_shared<GraphState>(d, copy, true);
+  state->plain = state_ && state_->plain;
+  return Graph(std::move(state));
+}
+
+// ---------------------------------------------------------------- Graph
+
+Graph::Graph(std::shared_ptr<GraphState> state) noexcept
+    : GraphView(state->graph, state.get()), shared_(std::move(state)) {}
+
+namespace {
+std::shared_ptr<GraphState> make_empty() {
+  const driver::Driver& d = driver::driver();
+  auto state = std::make_shared<GraphState>(d, nullptr, true);
+  RONDO_GRAPH_CHECK(d, Build, cuGraphCreate(&state->graph, 0), "");
+  state->plain = true;
+  return state;
+}
+}  // namespace
+
+Graph::Graph() : Graph(make_empty()) {}
+
+Graph Graph::adopt(CUgraph graph) {
+  return Graph(std::make_shared<GraphState>(driver::driver(), graph, true));
+}
+
+Graph::Graph(Graph&& other) noexcept
+    : GraphView(std::exchange(other.graph_, nullptr), std::exchange(other.state_, nullptr)),
+      shared_(std::move(other.shared_)) {}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(graph_, other.graph_);
+  std::swap(state_, other.state_);
+  shared_.swap(other.shared_);
+  return *this;
+}
+
+Graph::~Graph() = default;
+
+CUgraph Graph::release() {
+  const CUgraph graph = get();
+  if (shared_) {
+    // Views that were made of it look at the state, which therefore stays as long as the driver's graph.
+    keep(shared_);
+    shared_->owned = false;
+  }
+  graph_ = nullptr;
+  state_ = nullptr;
+  shared_.reset();
+  return graph;
+}
+
+}  // namespace rondo::graph

@@ -1,0 +1,359 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "rondo/graph/state.h"
+
+namespace rondo::graph {
+
+using detail::describe_stream;
+using detail::GraphState;
+
+// ---------------------------------------------------------------- the run-time API's last error
+
+namespace {
+
+using GetLastError = int (*)();
+std::atomic<GetLastError> last_error_of_caller{nullptr};
+
+}  // namespace
+
+// The captures of a thread, innermost last. Shared, because a capture may end on another thread: wrongly in
+// most modes, rightly in the relaxed one.
+struct detail::CaptureStack {
+  std::mutex mutex;
+  std::vector<Capture*> open;
+};
+
+namespace {
+
+const std::shared_ptr<detail::CaptureStack>& own_stack() {
+  thread_local const auto stack = std::make_shared<detail::CaptureStack>();
+  return stack;
+}
+
+}  // namespace
+
+void use_runtime_last_error(int (*get_last_error)()) noexcept { last_error_of_caller.store(get_last_error); }
+
+bool clear_runtime_last_error() noexcept {
+  GetLastError get = last_error_of_caller.load();
+  // Looked for each time: a failed capture is rare, and a libcudart may have been loaded since.
+  if (!get) get = reinterpret_cast<GetLastError>(dlsym(RTLD_DEFAULT, "cudaGetLastError"));
+  if (get) (void)get();
+  return get != nullptr;
+}
+
+// ---------------------------------------------------------------- RelaxedScope
+
+RelaxedScope::RelaxedScope() : driver_(&driver::driver()) {
+  RONDO_GRAPH_CHECK(*driver_, Capture, cuThreadExchangeStreamCaptureMode(&before_), "");
+}
+RelaxedScope::~RelaxedScope() { detail::restore_mode(*driver_, before_); }
+
+// ---------------------------------------------------------------- begin
+
+struct Capture::Info {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  unsigned long long id = 0;
+  CUgraph graph = nullptr;
+  std::vector<Dependency> tip;
+};
+
+Capture::Info Capture::info(CUstream stream) const {
+  const driver::Driver& d = *driver_;
+  Info out;
+  cuuint64_t id = 0;
+  const CUgraphNode* nodes = nullptr;
+  size_t count = 0;
+#if CUDA_VERSION >= 12030
+  if (d.cuStreamGetCaptureInfo_v3) {
+    const CUgraphEdgeData* data = nullptr;
+    RONDO_GRAPH_CHECK(d, Capture,
+                      cuStreamGetCaptureInfo_v3(stream, &out.status, &id, &out.graph, &nodes, &data, &count),
+                      describe_stream(stream));
+    if (out.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return out;
+    for (size_t i = 0; i < count; ++i)
+      out.tip.push_back({NodeView(nodes[i], state_.get()),
+                         data ? EdgeData{data[i].from_port, data[i].to_port, data[i].type} : kFull});
+    out.id = id;
+    return out;
+  }
+#endif
+  RONDO_GRAPH_CHECK(d, Capture,
+                    cuStreamGetCaptureInfo_v2(stream, &out.status, &id, &out.graph, &nodes, &count),
+                    describe_stream(stream));
+  if (out.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return out;
+  for (size_t i = 0; i < count; ++i) out.tip.push_back(NodeView(nodes[i], state_.get()));
+  out.id = id;
+  return out;
+}
+
+Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream,
+                 std::optional<GraphView> into, After after)
+    : driver_(&driver::driver()),
+      options_(std::move(options)),
+      own_(std::move(own)),
+      stream_(own_ ? own_->get() : stream),
+      into_(into),
+      stack_(own_stack()) {
+  const driver::Driver& d = *driver_;
+  {
+    const std::lock_guard lock(stack_->mutex);
+    stack_->open.reserve(stack_->open.size() + 1);  // nothing may fail once the capture has begun
+  }
+  if (!stream_ || stream_ == CU_STREAM_LEGACY)
+    throw Error(
+        ErrorKind::Usage,
+        "the legacy (NULL) stream cannot be captured. Capture on a stream of your own: Stream::create() or "
+        "cudaStreamCreateWithFlags(.., cudaStreamNonBlocking)");
+  if (into_) {
+    require(Feature::CaptureToGraph);
+    const detail::Dependencies deps(after);
+    if (into_->state_) {
+      into_->state_->plain = false;
+      into_->state_->changed();
+    }
+#if CUDA_VERSION >= 12030
+    RONDO_GRAPH_CHECK(d, Capture,
+                      cuStreamBeginCaptureToGraph(stream_, into_->graph_, deps.nodes(), deps.data(),
+                                                  deps.count(), options_.mode),
+                      describe_stream(stream_));
+#endif
+  } else {
+    state_ = std::make_shared<GraphState>(d, nullptr, true);
+    RONDO_GRAPH_CHECK(d, Capture, cuStreamBeginCapture(stream_, options_.mode), describe_stream(stream_));
+  }
+  active_ = true;
+  const std::lock_guard lock(stack_->mutex);
+  stack_->open.push_back(this);
+}
+
+Capture::Capture(CaptureOptions options)
+    : Capture(std::move(options), Stream::create(), nullptr, std::nullopt, {}) {}
+Capture::Capture(CUstream stream, CaptureOptions options)
+    : Capture(std::move(options), std::nullopt, stream, std::nullopt, {}) {}
+Capture::Capture(CUstream stream, GraphView into, After after, CaptureOptions options)
+    : Capture(std::move(options), std::nullopt, stream, into, after) {}
+
+Capture* Capture::current() noexcept {
+  detail::CaptureStack& stack = *own_stack();
+  const std::lock_guard lock(stack.mutex);
+  return stack.open.empty() ? nullptr : stack.open.back();
+}
+
+unsigned long long Capture::id() const { return info(stream_).id; }
+
+// ---------------------------------------------------------------- end
+
+// The driver's end, once. What it gives out is destroyed unless it is taken.
+CUresult Capture::stop(CUgraph* graph) noexcept {
+  active_ = false;
+  {
+    const std::lock_guard lock(stack_->mutex);
+    std::erase(stack_->open, this);
+  }
+  return driver_->cuStreamEndCapture(stream_, graph);
+}
+
+Capture::~Capture() {
+  if (!active_) return;
+  CUgraph graph = nullptr;
+  const CUresult code = stop(&graph);
+  if (code != CUDA_SUCCESS || first_code_ != 0) (void)clear_runtime_last_error();
+  if (graph && !into_) detail::let_through(*driver_, [&] { (void)driver_->cuGraphDestroy(graph); });
+}
+
+std::vector<CUstream> Capture::not_joined() const {
+  std::vector<CUstream> watched = forked_;
+  watched.insert(watched.end(), options_.watch.begin(), options_.watch.end());
+  std::vector<CUstream> out;
+  if (watched.empty()) return out;
+  const Info own = info(stream_);
+  if (own.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return out;
+  // Everything that the end of the capture waits for.
+  std::unordered_set<CUgraphNode> reached;
+  std::vector<NodeView> open;
+  const auto reach = [&](NodeView node) {
+    if (reached.insert(node.get()).second) open.push_back(node);
+  };
+  for (const Dependency& t : own.tip) reach(t.node);
+  for (CUstream stream : watched) {
+    const Info theirs = info(stream);
+    if (stream == stream_ || theirs.status != CU_STREAM_CAPTURE_STATUS_ACTIVE || theirs.id != own.id)
+      continue;
+    const auto joined = [&] {
+      return std::all_of(theirs.tip.begin(), theirs.tip.end(),
+                         [&](const Dependency& t) { return reached.count(t.node.get()) != 0; });
+    };
+    while (!joined() && !open.empty()) {
+      const NodeView node = open.back();
+      open.pop_back();
+      for (const NodeView& before : node.dependencies()) reach(before);
+    }
+    if (!joined() && std::find(out.begin(), out.end(), stream) == out.end()) out.push_back(stream);
+  }
+  return out;
+}
+
+// Ends it; the graph, or an Error that says what broke the capture. The stream is usable after either.
+CUgraph Capture::finish_raw() {
+  if (!active_) throw Error(ErrorKind::Usage, "the capture has ended already. Call end() or finish() once");
+  const std::vector<CUstream> open = not_joined();  // throws: the destructor ends the capture
+  CUgraph graph = nullptr;
+  const CUresult code = stop(&graph);
+  if (code == CUDA_SUCCESS) return graph;
+  (void)clear_runtime_last_error();
+  if (graph && !into_) detail::let_through(*driver_, [&] { (void)driver_->cuGraphDestroy(graph); });
+  if (code == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && !open.empty()) {
+    std::string streams;
+    for (CUstream s : open) streams += (streams.empty() ? "" : ", ") + describe_stream(s);
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format(
+            "the capture of {} ended while {} had not been joined to it. Call Capture::join for it, or "
+            "record an event in it and let {} wait for the event, before the end",
+            describe_stream(stream_), streams, describe_stream(stream_)));
+  }
+  std::string context = describe_stream(stream_);
+  if (!first_failure_.empty())
+    context += "; broken by " + first_failure_;
+  else if (!last_good_.empty())
+    context += "; it was fine at checkpoint " + last_good_;
+  fail(*driver_, code, Phase::Capture, "cuStreamEndCapture(", context);
+}
+
+Graph Capture::end() {
+  if (into_)
+    throw Error(ErrorKind::Usage,
+                "a capture into an existing graph is ended by finish(); the nodes are in that graph");
+  state_->graph = finish_raw();
+  Graph graph(std::move(state_));
+  if (options_.refuse_empty && graph.node_count() == 0)
+    throw Error(
+        ErrorKind::Usage,
+        fmt::format(
+            "the capture of {} recorded nothing. Put the work into that stream (or one forked from it), "
+            "or leave refuse_empty off",
+            describe_stream(stream_)));
+  return graph;
+}
+
+void Capture::finish() {
+  if (!into_) {
+    (void)end();
+    return;
+  }
+  (void)finish_raw();
+}
+
+// ---------------------------------------------------------------- several streams
+
+void Capture::fork(CUstream other) {
+  const Event& event = events_.emplace_back(Event::create());
+  event.record(stream_);
+  event.wait_in(other);
+  forked_.push_back(other);
+}
+
+void Capture::join(CUstream other) {
+  const Event& event = events_.emplace_back(Event::create());
+  event.record(other);
+  event.wait_in(stream_);
+}
+
+// ---------------------------------------------------------------- nodes made by hand
+
+GraphView Capture::graph() const {
+  if (into_) return *into_;
+  const Info now = info(stream_);
+  if (now.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    fail(*driver_, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, "cuStreamGetCaptureInfo(",
+         describe_stream(stream_));
+  return GraphView(now.graph, state_.get());
+}
+
+std::vector<Dependency> Capture::tip() const {
+  Info now = info(stream_);
+  if (now.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    fail(*driver_, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, "cuStreamGetCaptureInfo(",
+         describe_stream(stream_));
+  return std::move(now.tip);
+}
+
+void Capture::set_tip(After after) {
+  const driver::Driver& d = *driver_;
+  detail::Dependencies deps(after);
+#if CUDA_VERSION >= 12030
+  if (d.cuStreamUpdateCaptureDependencies_v2) {
+    RONDO_GRAPH_CHECK(d, Capture,
+                      cuStreamUpdateCaptureDependencies_v2(stream_, deps.nodes(), deps.data(), deps.count(),
+                                                           CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+                      describe_stream(stream_));
+    return;
+  }
+#endif
+  RONDO_GRAPH_CHECK(d, Capture,
+                    cuStreamUpdateCaptureDependencies_v1(stream_, deps.nodes(), deps.count(),
+                                                         CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+                    describe_stream(stream_));
+}
+
+// ---------------------------------------------------------------- which call broke it
+
+void Capture::check(int status, const char* call, const char* file, int line) {
+  if (status == 0) return;
+  const auto code = static_cast<CUresult>(status);
+  const std::string where = fmt::format("{} ({}:{})", call, file, line);
+  if (first_failure_.empty()) {
+    first_failure_ = fmt::format("{}, which answered {}", where, driver::describe(*driver_, code));
+    first_code_ = status;
+    throw Error(ErrorKind::Device,
+                fmt::format("{} failed: {} [in the capture of {}]{}", where, driver::describe(*driver_, code),
+                            describe_stream(stream_), explain(code, Phase::Capture, call)));
+  }
+  throw Error(ErrorKind::Device,
+              fmt::format("{} failed: {} [in the capture of {}; broken by {}]", where,
+                          driver::describe(*driver_, code), describe_stream(stream_), first_failure_));
+}
+
+bool Capture::broken() const {
+  if (!active_) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  RONDO_GRAPH_CHECK(*driver_, Capture, cuStreamIsCapturing(stream_, &status), describe_stream(stream_));
+  return status != CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+void Capture::checkpoint(const char* name, const char* file, int line) {
+  if (!active_) return;
+  const std::string here =
+      *file ? fmt::format("\"{}\" ({}:{})", name, file, line) : fmt::format("\"{}\"", name);
+  if (!broken()) {
+    last_good_ = here;
+    return;
+  }
+  const std::string since = last_good_.empty() ? "its begin" : "checkpoint " + last_good_;
+  const std::string culprit = first_failure_.empty() ? "" : "; broken by " + first_failure_;
+  if (first_failure_.empty())
+    first_failure_ = fmt::format("a call between {} and checkpoint {}", since, here);
+  throw Error(
+      ErrorKind::Device,
+      fmt::format(
+          "the capture of {} was broken between {} and checkpoint {}{}. Check the calls in between with "
+          "RONDO_GRAPH_CALL, or set more checkpoints there",
+          describe_stream(stream_), since, here, culprit));
+}
+
+void check_call(int status, const char* call, const char* file, int line) {
+  if (status == 0) return;
+  if (Capture* capture = Capture::current()) capture->check(status, call, file, line);
+  const driver::Driver& d = driver::driver();
+  const auto code = static_cast<CUresult>(status);
+  throw Error(ErrorKind::Device, fmt::format("{} ({}:{}) failed: {}{}", call, file, line,
+                                             driver::describe(d, code), explain(code, Phase::Build, call)));
+}
+
+}  // namespace rondo::graph

@@ -1,0 +1,136 @@
+// Facts: what a whole-graph update takes and refuses, with which result.
+#include "graph_conformance.h"
+
+namespace rondo::graph {
+
+std::vector<Fact> update_facts() {
+  using W = World&;
+  const auto kernel_with = [](W w, const CUlaunchAttribute& a, unsigned grid = 4) {
+    const CUgraph g = w.graph();
+    w.attribute(w.kernel_node(g, {}, nullptr, 0, grid), a);
+    return g;
+  };
+  return {
+    {"UpdateToTheSame", "0/0",
+     [](W w) {
+       const CUgraph x = w.graph(), y = w.graph();
+       w.kernel_node(x), w.kernel_node(y);
+       return w.update(x, y);
+     }},
+        {"UpdateToMoreNodes", "910/2",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x), w.kernel_node(y), w.kernel_node(y);
+           return w.update(x, y);
+         }},
+        {"UpdateToFewerNodes", "910/2",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x), w.kernel_node(x), w.kernel_node(y);
+           return w.update(x, y);
+         }},
+        {"UpdateToAnotherKindOfNode", "910/3 node",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.fill_node(x), w.copy_node(y, false);
+           return w.update(x, y);
+         }},
+        {"UpdateToOtherEdges", "910/2 node",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           const CUgraphNode xa = w.kernel_node(x);
+           w.kernel_node(x, {xa}), w.kernel_node(y), w.kernel_node(y);
+           return w.update(x, y);
+         }},
+        {"UpdateToAnotherOrderOfEdges", "910/2 node from",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           const CUgraphNode xa = w.kernel_node(x), xb = w.fill_node(x), ya = w.kernel_node(y),
+                             yb = w.fill_node(y);
+           w.empty_node(x, {xa, xb}), w.empty_node(y, {yb, ya});
+           return w.update(x, y);
+         }},
+        {"UpdateToAnotherFunction", "0/0",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x, {}, w.store), w.kernel_node(y, {}, w.add);
+           return w.update(x, y);
+         }},
+        {"UpdateToAnotherGrid", "0/0",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x), w.kernel_node(y, {}, nullptr, 0, 8);
+           return w.update(x, y);
+         }},
+        {"UpdateOfACopyFromTheHostToOneFromTheDevice", "910/5 node",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.copy_node(x, true), w.copy_node(y, false);
+           return w.update(x, y);
+         }},
+        {"UpdateOfAFillsLength", "0/0",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.fill_node(x), w.fill_node(y, {}, 32);
+           return w.update(x, y);
+         }},
+        {"UpdateOfTheRowsOfAFill", "910/5 node",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.fill_node(x, {}, 64, 2), w.fill_node(y, {}, 64, 4);
+           return w.update(x, y);
+         }},
+        {"UpdateToCooperative", "910/8 node",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::cooperative(false)),
+                           kernel_with(w, attribute::cooperative(true)));
+         }},
+        {"UpdateOfThePriority", "0/0",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::priority(0)), kernel_with(w, attribute::priority(-1)));
+         }},
+        {"UpdateOfThePriorityThatCounts", "910/8 node",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::priority(0)), kernel_with(w, attribute::priority(-1)),
+                           CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+         }},
+        {"UpdateOfTheClusterDimension", "0/0",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::cluster({2})), kernel_with(w, attribute::cluster({4})));
+         }},
+        {"UpdateOfTheMemorySyncDomain", "0/0",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::memory_sync_domain(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT)),
+                           kernel_with(w, attribute::memory_sync_domain(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)));
+         }},
+        {"ARefusedUpdateLeavesTheExec", "910/2 3",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x, {}, w.store, 3);
+           w.kernel_node(y, {}, w.store, 4), w.empty_node(y);
+           const CUgraphExec e = w.exec(x);
+           const std::string answer = w.update(e, y);
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return answer + " " + std::to_string(w.value());
+         }},
+        {"AnUpdateTakesTheArguments", "0/0 4",
+         [](W w) {
+           const CUgraph x = w.graph(), y = w.graph();
+           w.kernel_node(x, {}, w.store, 3), w.kernel_node(y, {}, w.store, 4);
+           const CUgraphExec e = w.exec(x);
+           const std::string answer = w.update(e, y);
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return answer + " " + std::to_string(w.value());
+         }},
+#if CUDA_VERSION >= 12040
+        {"UpdateOfADeviceUpdatableNode", "910/6 node",
+         [kernel_with](W w) {
+           return w.update(kernel_with(w, attribute::device_updatable()),
+                           kernel_with(w, attribute::device_updatable()));
+         },
+         12040},
+#endif
+  };
+}
+
+}  // namespace rondo::graph
