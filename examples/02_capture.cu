@@ -41,10 +41,10 @@ void body() {
   relax(x, kCount, stream);
   const std::vector<float> plain = read(x, stream);
 
-  // Inside capture() the code runs once on the CPU, and the stream takes notes instead of working.
+  // Inside capture() the code runs once on the CPU, and its stream takes notes instead of working.
+  RONDO_GRAPH_CALL(cudaMemsetAsync(x, 0, kBytes, stream));
   graph::Graph g = graph::capture([&](cudaStream_t s) { relax(x, kCount, s); });
   graph::GraphExec exec = g.instantiate();
-  RONDO_GRAPH_CALL(cudaMemsetAsync(x, 0, kBytes, stream));
   exec.launch(stream);
 
   example::check(g.node_count() == kSteps, "the graph has a node for each launch");
@@ -58,6 +58,11 @@ void body() {
   RONDO_GRAPH_CALL(cudaMemcpyAsync(x, other.data(), kBytes, cudaMemcpyHostToDevice, stream));
   exec.launch(stream);
   example::check(read(x, stream) == expected, "the same graph serves new data in the same memory");
+
+  // Handles are those of the run-time API: each API goes on with the other's objects.
+  RONDO_GRAPH_CALL(cudaMemsetAsync(x, 0, kBytes, stream));
+  RONDO_GRAPH_CALL(cudaGraphLaunch(exec.get(), stream));
+  example::check(read(x, stream) == plain, "the run-time API launches what Rondo made");
   RONDO_GRAPH_CALL(cudaFree(x));
 }
 

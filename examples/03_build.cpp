@@ -1,5 +1,5 @@
-// A graph made node by node - copies and kernels - whose nodes get other parameters, or are switched off,
-// between launches.
+// A graph made node by node - copies, kernels, a child graph - whose nodes get other parameters, or are
+// switched off, between launches; and a node made by hand in the middle of a capture.
 #include <rondo/graph.h>
 
 #include <vector>
@@ -58,6 +58,18 @@ void body() {
   exec.launch(stream);
   stream.synchronize();
   example::check(all_are(elsewhere, 50.0f) && all_are(out, 5.0f), "a copy got another target");
+
+  // A graph as one node of another: a copy of it. In a capture, graft() puts a node made by hand between what
+  // is captured; here it is the way to use a graph where an exec cannot be launched.
+  graph::Graph twice;
+  twice.add(graph::kernel(gpu.scale, kBlocks, 256, 0, x, kCount, 2.0f));
+  graph::Graph mixed = graph::capture(stream, [&](graph::Capture& c) {
+    gpu.launch(c.stream(), gpu.add, x, kCount, 1.0f);
+    c.graft([&](graph::GraphView so_far, graph::After tip) { return so_far.child(twice, tip); });
+    gpu.launch(c.stream(), gpu.add, x, kCount, 3.0f);
+  });
+  mixed.instantiate().launch(stream);
+  example::check(gpu.read(x, kCount, stream)[0] == 105.0f, "(50 + 1) * 2 + 3 = 105");
 }
 
 }  // namespace

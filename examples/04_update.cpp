@@ -50,9 +50,9 @@ void body() {
   // An attribute that differs refuses the update before the driver is asked, because it may answer success
   // and keep the old value.
   graph::Graph plain, urgent;
-  const auto step = graph::kernel(gpu.add, kBlocks, 256, 0, x, kCount, 1.0f);
+  auto step = graph::kernel(gpu.add, kBlocks, 256, 0, x, kCount, 1.0f);
   plain.add(step);
-  urgent.add(graph::kernel(gpu.add, kBlocks, 256, 0, x, kCount, 1.0f).with(graph::attribute::priority(-1)));
+  urgent.add(step.with(graph::attribute::priority(-1)));
   graph::GraphExec one = plain.instantiate();
   const graph::Updated differs = one.update(urgent);
   std::printf("      %s\n", differs.reason.c_str());

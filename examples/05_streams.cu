@@ -80,12 +80,10 @@ void body() {
   example::check(all_are(out, 5.0f, stream), "4 + 1 = 5");
 
   // The same by hand: the edge is named where the node is added.
-  cudaFunction_t produce_function = nullptr, consume_function = nullptr;
-  RONDO_GRAPH_CALL(cudaGetFuncBySymbol(&produce_function, reinterpret_cast<const void*>(produce)));
-  RONDO_GRAPH_CALL(cudaGetFuncBySymbol(&consume_function, reinterpret_cast<const void*>(consume)));
   graph::Graph built;
-  const auto first = built.add(graph::kernel(produce_function, kBlocks, 256, 0, a, 7.0f));
-  built.add(graph::kernel(consume_function, kBlocks, 256, 0, out, a), {{first, graph::kProgrammatic}});
+  const auto first = built.add(graph::kernel(example::function_of(produce), kBlocks, 256, 0, a, 7.0f));
+  built.add(graph::kernel(example::function_of(consume), kBlocks, 256, 0, out, a),
+            {{first, graph::kProgrammatic}});
   built.instantiate().launch(stream);
   example::check(programmatic_edges(built) == 1, "the edge made by hand is programmatic");
   example::check(all_are(out, 8.0f, stream), "7 + 1 = 8");

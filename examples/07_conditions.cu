@@ -41,8 +41,6 @@ void body() {
   State* s = nullptr;
   RONDO_GRAPH_CALL(cudaMalloc(&s, sizeof(State)));
   RONDO_GRAPH_CALL(cudaMemsetAsync(s, 0, sizeof(State), stream));
-  cudaFunction_t newton_function = nullptr;
-  RONDO_GRAPH_CALL(cudaGetFuncBySymbol(&newton_function, reinterpret_cast<const void*>(newton)));
   // Loads the kernels before the captures below.
   assign<<<1, 1, 0, stream>>>(&s->x, 1.0f);
   copy<<<1, 1, 0, stream>>>(&s->x, &s->x);
@@ -50,12 +48,10 @@ void body() {
 
   // WHILE: the condition is 1 at the start of every launch, then what the body's kernel says.
   graph::Graph g;
-  cudaFunction_t assign_function = nullptr;
-  RONDO_GRAPH_CALL(cudaGetFuncBySymbol(&assign_function, reinterpret_cast<const void*>(assign)));
-  const auto start = g.add(graph::kernel(assign_function, 1, 1, 0, &s->x, 1.0f));
+  const auto start = g.add(graph::kernel(example::function_of(assign), 1, 1, 0, &s->x, 1.0f));
   const graph::ConditionHandle again = g.condition(1);
   graph::Condition loop = g.while_node(again, start);
-  loop.body().add(graph::kernel(newton_function, 1, 1, 0, &s->x, 2.0f, &s->rounds, again));
+  loop.body().add(graph::kernel(example::function_of(newton), 1, 1, 0, &s->x, 2.0f, &s->rounds, again));
   graph::GraphExec root = g.instantiate();
 
   root.launch(stream);
@@ -66,11 +62,9 @@ void body() {
 
   // IF and ELSE, the bodies captured from existing code: one launch, and the GPU chooses.
   if (!graph::has(graph::Feature::ConditionalElse)) return (void)RONDO_GRAPH_CALL(cudaFree(s));
-  cudaFunction_t is_large_function = nullptr;
-  RONDO_GRAPH_CALL(cudaGetFuncBySymbol(&is_large_function, reinterpret_cast<const void*>(is_large)));
   graph::Graph branch;
   const graph::ConditionHandle large = branch.condition(0);
-  const auto asked = branch.add(graph::kernel(is_large_function, 1, 1, 0, &s->x, large));
+  const auto asked = branch.add(graph::kernel(example::function_of(is_large), 1, 1, 0, &s->x, large));
   graph::Condition choice = branch.if_else_node(large, asked);
   graph::capture_into(choice.body(0), stream, {}, [&] { assign<<<1, 1, 0, stream>>>(&s->verdict, -1.0f); });
   graph::capture_into(choice.body(1), stream, {}, [&] { copy<<<1, 1, 0, stream>>>(&s->verdict, &s->x); });

@@ -55,7 +55,8 @@ void body() {
       bump<<<1, 1, 0, s>>>(x);
     });
   });
-  example::check(says(message, "cudaMalloc") && says(message, "RelaxedScope"), "it names the call and a remedy");
+  example::check(says(message, "cudaMalloc") && says(message, "RelaxedScope"),
+                 "it names the call and a remedy");
 
   // The remedy for memory that the captured work does not own: the call is let through.
   graph::Graph mended = graph::capture(stream, [&](cudaStream_t s) {

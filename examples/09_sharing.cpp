@@ -22,7 +22,9 @@ void body() {
   const CUdeviceptr x = gpu.floats(std::vector<float>(kCount), stream);
   const CUdeviceptr y = gpu.floats(std::vector<float>(kCount), stream);
   stream.synchronize();
-  const auto step = [&](CUdeviceptr p, float v) { return graph::kernel(gpu.add, kBlocks, 256, 0, p, kCount, v); };
+  const auto step = [&](CUdeviceptr p, float v) {
+    return graph::kernel(gpu.add, kBlocks, 256, 0, p, kCount, v);
+  };
 
   // The graph goes, the exec stays, and its nodes can still be changed: it keeps its graph alive.
   std::optional<graph::GraphExec> exec;
@@ -46,7 +48,8 @@ void body() {
     exec = g.instantiate();
   }
   exec->launch(stream);
-  example::check(gpu.read(x, kCount, stream)[0] == 10.0f && !watch.expired(), "kept memory is there at launch");
+  example::check(gpu.read(x, kCount, stream)[0] == 10.0f && !watch.expired(),
+                 "kept memory is there at launch");
 
   // Two threads, each with its stream, launch one exec. The driver runs one launch of an exec at a time.
   graph::Graph counting;

@@ -45,6 +45,14 @@ inline void use_gpu() {
   if (code == cudaSuccess && count > 0) code = cudaSetDevice(0);
   if (code != cudaSuccess) skip(std::string("no GPU can be used: ") + cudaGetErrorString(code));
 }
+// The handle of a __global__ function, as nodes made by hand take it.
+template <class... Args>
+cudaFunction_t function_of(void (*kernel)(Args...)) {
+  cudaFunction_t function = nullptr;
+  const cudaError_t code = cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(kernel));
+  if (code != cudaSuccess) throw rondo::Error(rondo::ErrorKind::Device, cudaGetErrorString(code));
+  return function;
+}
 #endif
 
 }  // namespace example

@@ -41,15 +41,17 @@ class Gpu {
  public:
   Gpu() {
     const char* path = std::getenv("RONDO_LIBCUDA");  // Rondo looks there too: both need the same one
-    library_ = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    library_ = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
     if (!library_) skip(std::string("there is no driver: ") + dlerror());
     get_ = reinterpret_cast<decltype(&cuGetProcAddress)>(dlsym(library_, "cuGetProcAddress_v2"));
     if (!get_) skip("the driver is older than CUDA 12.0");
     if (const CUresult code = find<decltype(&cuInit)>("cuInit", 2000)(0); code != CUDA_SUCCESS)
       skip("no GPU can be used: cuInit answers " + std::to_string(code));
-    must(find<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000)(&context_, 0), "cuDevicePrimaryCtxRetain");
+    must(find<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 7000)(&context_, 0),
+         "cuDevicePrimaryCtxRetain");
     make_current();
-    must(find<decltype(&cuModuleLoadDataEx)>("cuModuleLoadDataEx", 2010)(&module_, kKernels, 0, nullptr, nullptr),
+    must(find<decltype(&cuModuleLoadDataEx)>("cuModuleLoadDataEx", 2010)(&module_, kKernels, 0, nullptr,
+                                                                         nullptr),
          "cuModuleLoadDataEx");
     const auto function = find<decltype(&cuModuleGetFunction)>("cuModuleGetFunction", 2000);
     must(function(&add, module_, "add"), "cuModuleGetFunction");
@@ -96,7 +98,8 @@ class Gpu {
   // What existing code does: a kernel into a stream, by the driver's own call.
   void launch(CUstream stream, CUfunction function, CUdeviceptr x, uint32_t n, float v) {
     void* arguments[] = {&x, &n, &v};
-    must(launch_(function, (n + 255) / 256, 1, 1, 256, 1, 1, 0, stream, arguments, nullptr), "cuLaunchKernel");
+    must(launch_(function, (n + 255) / 256, 1, 1, 256, 1, 1, 0, stream, arguments, nullptr),
+         "cuLaunchKernel");
   }
   CUdeviceptr allocate_in_order(size_t bytes, CUstream stream) {
     CUdeviceptr p = 0;

@@ -1,6 +1,6 @@
-// The fake driver of the tests as a libcuda.so: for the examples, which find their driver themselves, where there
-// is no GPU. RONDO_LIBCUDA names it. It knows the kernels of examples/gpu.h and of bench/graph_overhead.cpp by
-// their names and computes what they do.
+// The fake driver of the tests as a libcuda.so: for the examples, which find their driver themselves, where
+// there is no GPU. RONDO_LIBCUDA names it. It knows the kernels of examples/gpu.h and of
+// bench/graph_overhead.cpp by their names and computes what they do.
 #include <cstring>
 #include <string_view>
 
@@ -47,9 +47,8 @@ extern "C" __attribute__((visibility("default"))) CUresult cuDriverGetVersion(in
   return CUDA_SUCCESS;
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult cuGetProcAddress_v2(const char* name, void** address, int version,
-                                                                               cuuint64_t,
-                                                                               CUdriverProcAddressQueryResult* found) {
+extern "C" __attribute__((visibility("default"))) CUresult cuGetProcAddress_v2(
+    const char* name, void** address, int version, cuuint64_t, CUdriverProcAddressQueryResult* found) {
   *address = nullptr;
   const auto offer = [&](const auto& function, const char* known_as) {
     if (function && function.version() == version && rondo::driver::base_name(known_as) == name)
