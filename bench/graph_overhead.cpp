@@ -82,18 +82,25 @@ struct Machine {
 };
 
 // The driver's functions as a program that links libcuda calls them.
-#define RAW_FUNCTIONS(X)                                                                                   \
-  X(cuGraphCreate)                                                                                         \
-  X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphInstantiateWithParams) X(cuGraphLaunch)               \
-      X(cuGraphExecDestroy) X(cuGraphExecUpdate) X(cuGraphExecKernelNodeSetParams) X(cuStreamBeginCapture) \
-          X(cuStreamEndCapture) X(cuStreamSynchronize) X(cuLaunchKernel) X(cuEventRecord)                  \
-              X(cuStreamWaitEvent)
 struct Raw {
-  explicit Raw(const driver::Driver& d)
-#define RAW_INIT(name) name = d.name.raw();
-      {RAW_FUNCTIONS(RAW_INIT)}
-#define RAW_FIELD(name) decltype(&::name) name = nullptr;
-  RAW_FUNCTIONS(RAW_FIELD)
+  explicit Raw(const driver::Driver& d) : driver(d) {}
+  const driver::Driver& driver;
+#define RAW(name) const decltype(&::name) name = driver.name.raw()
+  RAW(cuGraphCreate);
+  RAW(cuGraphDestroy);
+  RAW(cuGraphAddKernelNode);
+  RAW(cuGraphInstantiateWithParams);
+  RAW(cuGraphExecDestroy);
+  RAW(cuGraphExecUpdate);
+  RAW(cuGraphExecKernelNodeSetParams);
+  RAW(cuGraphLaunch);
+  RAW(cuStreamBeginCapture);
+  RAW(cuStreamEndCapture);
+  RAW(cuStreamSynchronize);
+  RAW(cuStreamWaitEvent);
+  RAW(cuEventRecord);
+  RAW(cuLaunchKernel);
+#undef RAW
 };
 void must(CUresult code) {
   if (code != CUDA_SUCCESS) [[unlikely]]
