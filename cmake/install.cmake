@@ -1,5 +1,5 @@
 # An installed copy: headers, the libraries of the rooms, the program, and a package for find_package(rondo).
-# Users link rondo::rondo; the rooms behind it are an implementation detail.
+# Users link rondo::rondo, or rondo::graph for CUDA graphs alone; the other rooms are an implementation detail.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

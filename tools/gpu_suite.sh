@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, on one: tests, checksums of the benchmark models, compute-sanitizer, benchmarks.
-#   tools/gpu_suite.sh [tests] [checksums] [sanitizer] [bench]        no argument: all of them
+#   tools/gpu_suite.sh [tests] [examples] [checksums] [sanitizer] [bench]        no argument: all of them
 # Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test). Full logs are
 # in build/gpu_suite, and as one archive with the summary in $OUT if that is set. The last thing printed is a short
 # table. Exit code 0: nothing failed.
@@ -15,7 +15,7 @@ finish() {
   if [ -n "${OUT:-}" ]; then tar czf "$OUT/gpu_suite.tgz" -C build gpu_suite && cp "$out/summary.txt" "$OUT/" 2>/dev/null; fi
 }
 trap finish EXIT
-parts=${*:-tests checksums sanitizer bench}
+parts=${*:-tests examples checksums sanitizer bench}
 rows=()
 failed=0
 
@@ -64,6 +64,14 @@ if [[ " $parts " == *" tests "* ]]; then
   done
 fi
 
+if [[ " $parts " == *" examples "* ]]; then
+  for source in examples/[0-9]*.cpp examples/[0-9]*.cu; do
+    name=$(basename "${source%.*}")
+    example=$(find "$bin" -name "$name" -type f -perm -u+x | head -n 1)
+    if [ -n "$example" ]; then try "example $name" "$name.log" "$example"; else row "example $name" skip "not built under $bin"; fi
+  done
+fi
+
 if [[ " $parts " == *" checksums "* ]]; then
   while read -r model hidden batch elements sum l2; do
     case $model in '#'* | '') continue ;; esac
@@ -105,6 +113,11 @@ if [[ " $parts " == *" bench "* ]]; then
       --instances "$instances" -D "H=$hidden" --device cuda --batch 1,8,64 --json "$out/bench.$model.$hidden.json"
     cat "$out/bench.$model.$hidden.txt"
   done
+  overhead=$(find "$bin" -name bench_graph_overhead -type f -perm -u+x | head -n 1)
+  if [ -n "$overhead" ]; then
+    try "bench graph_overhead" bench.graph_overhead.txt "$overhead" --json "$out/bench.graph_overhead.json"
+    cat "$out/bench.graph_overhead.txt"
+  fi
 fi
 
 printf '\n== gpu suite ==\n'
