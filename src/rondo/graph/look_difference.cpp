@@ -198,8 +198,6 @@ void Comparison::nodes(const Node& a, const Node& b, const std::string& prefix) 
   } else if (const std::string& why = a.unknown.empty() ? b.unknown : a.unknown; !why.empty()) {
     note(fmt::format("node {} was not compared: {}", path, why));
   }
-  if (a.kind == NodeKind::Memcpy && !words.empty() && (a.bytes == 0 || b.bytes == 0))
-    refuse("a copy of no bytes cannot be changed, nor a copy become one");
   if (!words.empty())
     out_.changes.push_back(fmt::format(
         "{}{}: {}", look::describe(a, prefix),
@@ -297,7 +295,9 @@ Difference compare(const GraphView& first, const GraphView& second) {
 std::string Difference::text() const {
   std::string out;
   if (same) {
-    out = fmt::format("The graphs are the same: {}.", count(nodes, "node"));
+    out =
+        fmt::format("{}: {}.", notes.empty() ? "The graphs are the same" : "Nothing that can be seen differs",
+                    count(nodes, "node"));
     if (!in_place) out += fmt::format(" An update is refused all the same, because {}.", because);
   } else {
     out = nodes == other_nodes
