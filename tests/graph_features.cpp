@@ -82,6 +82,7 @@ std::string fault(const Row& row, const std::set<std::string>& tests) {
 }
 
 TEST(Features, EveryCellNamesATestThatExists) {
+  if (!fs::exists(RONDO_SOURCE_DIR)) GTEST_SKIP() << "the sources are not on this machine: " RONDO_SOURCE_DIR;
   const std::vector<Row> found = rows(read(fs::path(RONDO_SOURCE_DIR) / "docs/graph_features.md"));
   const std::set<std::string> tests = all_tests();
   EXPECT_GT(tests.size(), 100u);

@@ -234,6 +234,38 @@ TEST_F(Differences, WhatAnUpdateCannotChangeIsSaid) {
             "the number of semaphores cannot change");
 }
 
+TEST_F(Differences, AKernelOfAnotherModuleOrContextIsToldApart) {
+  CUfunction twin = nullptr;
+  RONDO_CU(d_, cuModuleGetFunction(&twin, m_.module, "nop"));
+  Graph a, b;
+  a.add(kernel(m_.nop, 1, 1, 0));
+  b.add(kernel(twin, 1, 1, 0));
+  EXPECT_EQ(compare(a, b).changes.at(0),
+            "kernel node 0 (nop): a kernel of the same name from another module");
+  const auto in_context = [&](uint64_t context) {
+    CUDA_KERNEL_NODE_PARAMS p = kernel_shape(m_.nop, {1}, {1}, 0);
+    p.ctx = reinterpret_cast<CUcontext>(context);
+    Graph g;
+    g.add(KernelParams(p));
+    return g;
+  };
+  EXPECT_EQ(difference(in_context(16), in_context(32)),
+            "Same 1 node; kernel node 0 (nop): another context. This needs a new instantiation, because the "
+            "context of "
+            "a kernel cannot change.");
+  EXPECT_TRUE(compare(in_context(16), in_context(0)).same) << "the driver tells it of one of them only";
+}
+
+TEST_F(Differences, BodiesThatNobodyTellsAreNoted) {
+  Graph a, b;
+  for (Graph* g : {&a, &b}) g->while_node(g->condition(1)).body().add(store(0, g == &a));
+  EXPECT_EQ(difference(GraphView(a.get()), GraphView(b.get())),
+            "Nothing that can be seen differs: 1 node. Note: node 0 was not compared: the bodies of a "
+            "condition that was "
+            "not added through Rondo are not known.");
+  EXPECT_EQ(compare(a, b).changes.size(), 1u);
+}
+
 TEST_F(Differences, ManyChangesAreCut) {
   Graph a, b;
   for (unsigned i = 0; i < 30; ++i) a.add(store(0, 1)), b.add(store(0, 2));

@@ -3,6 +3,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <functional>
+
 #include "rondo/cuda_compat.h"
 // After the line above on purpose: Rondo's own headers do not mind the compatibility ones.
 #include "mix_cuda.h"
@@ -185,6 +187,100 @@ std::string a_broken_capture() {
     return std::string("the last error is left set: ") + cudaGetErrorString(left);
   set<<<1, 1, 0, stream>>>(word.p, 3);  // the stream takes work again
   return word.is(3);
+}
+
+std::string kernels_are_shown() {
+  Word word;
+  const rg::Graph g = rg::capture([&](cudaStream_t s) {
+    set<<<4, 32, 64, s>>>(word.p, 42);
+    (void)cudaMemsetAsync(word.p, 1, 4, s);
+  });
+  const std::string text = rg::json(g);
+  int driver = 0;
+  MUST(cudaDriverGetVersion(&driver));
+  std::vector<std::string> wanted = {"\"grid\":[4,1,1]", "\"block\":[32,1,1]", "\"shared_bytes\":64",
+                                     "\"bytes_moved\":4"};
+  if (driver >= 12030) wanted.push_back("set(int*, int)");
+  if (driver >= 12040) wanted.push_back("\"bytes\":4,\"value\":\"0x0000002a\"");
+  for (const std::string& part : wanted)
+    if (text.find(part) == std::string::npos) return part + " is not in " + text;
+  if (text.find("attributes") != std::string::npos) return "attributes that nobody set are shown: " + text;
+  const rg::Difference same = rg::compare(g, g);
+  return same.same && same.in_place ? "" : same.text();
+}
+
+// Every pair of these graphs: is an exec of the one updated to the other in place, as rondo::graph::compare
+// says?
+std::string verdicts_hold(std::string* seen) {
+  Word word, other;
+  int* host = nullptr;
+  MUST(cudaMallocHost(&host, sizeof *host));
+  const rg::Event event = rg::Event::create(), second = rg::Event::create();
+  std::vector<rg::Graph> graphs;
+  const auto captured = [&](const std::function<void(cudaStream_t)>& work) {
+    graphs.push_back(rg::capture(work));
+  };
+  captured([&](cudaStream_t s) { set<<<1, 1, 0, s>>>(word.p, 1), add<<<1, 1, 0, s>>>(word.p, 2); });
+  captured([&](cudaStream_t s) { set<<<2, 8, 64, s>>>(other.p, 3), add<<<1, 1, 0, s>>>(word.p, 2); });
+  captured([&](cudaStream_t s) { add<<<1, 1, 0, s>>>(word.p, 1), set<<<1, 1, 0, s>>>(word.p, 2); });
+  captured([&](cudaStream_t s) { set<<<1, 1, 0, s>>>(word.p, 1), (void)cudaMemsetAsync(word.p, 1, 4, s); });
+  captured([&](cudaStream_t s) { set<<<1, 1, 0, s>>>(word.p, 1), (void)cudaMemsetAsync(other.p, 2, 4, s); });
+  captured([&](cudaStream_t s) {
+    set<<<1, 1, 0, s>>>(word.p, 1), (void)cudaMemcpyAsync(word.p, other.p, 4, cudaMemcpyDeviceToDevice, s);
+  });
+  captured([&](cudaStream_t s) {
+    set<<<1, 1, 0, s>>>(word.p, 1), (void)cudaMemcpyAsync(other.p, word.p, 4, cudaMemcpyDeviceToDevice, s);
+  });
+  captured([&](cudaStream_t s) {
+    set<<<1, 1, 0, s>>>(word.p, 1), (void)cudaMemcpyAsync(host, word.p, 4, cudaMemcpyDeviceToHost, s);
+  });
+  captured([&](cudaStream_t s) {
+    set<<<1, 1, 0, s>>>(word.p, 1), add<<<1, 1, 0, s>>>(word.p, 2), add<<<1, 1, 0, s>>>(word.p, 2);
+  });
+  cudaFunction_t function = nullptr;
+  MUST(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(set)));
+  const auto node = [&](rg::Graph& g, rg::After after) {
+    return g.add(rg::kernel(function, 1, 1, 0, word.p, 1), after);
+  };
+  rg::Graph apart, clustered, cooperative, recorded, recorded_second, parent;
+  node(apart, {}), node(apart, {});
+  clustered.add(rg::kernel(function, 2, 1, 0, word.p, 1).with(rg::attribute::cluster({2})),
+                node(clustered, {}));
+  cooperative.add(rg::kernel(function, 1, 1, 0, word.p, 1).with(rg::attribute::cooperative()),
+                  node(cooperative, {}));
+  recorded.record(event, node(recorded, {}));
+  recorded_second.record(second, node(recorded_second, {}));
+  parent.child(apart, node(parent, {}));
+  for (rg::Graph* g : {&apart, &clustered, &cooperative, &recorded, &recorded_second, &parent})
+    graphs.push_back(std::move(*g));
+  std::string wrong;
+  size_t in_place = 0;
+  for (size_t a = 0; a < graphs.size(); ++a)
+    for (size_t b = 0; b < graphs.size(); ++b) {
+      const rg::Difference d = rg::compare(graphs[a], graphs[b]);
+      rg::GraphExec exec = graphs[a].instantiate();
+      const rg::Updated updated = exec.update(graphs[b]);
+      in_place += updated.ok;
+      if (d.in_place != updated.ok)
+        wrong += "graph " + std::to_string(a) + " to " + std::to_string(b) + ": " + d.text() +
+                 " The driver: " + (updated.ok ? "updated" : updated.reason) + "\n";
+    }
+  *seen =
+      std::to_string(graphs.size() * graphs.size()) + " pairs, " + std::to_string(in_place) + " in place\n";
+  graphs.clear();
+  MUST(cudaFreeHost(host));
+  return wrong;
+}
+
+std::string memory_of_execs(std::string* seen) {
+  Word word;
+  const rg::Graph g = rg::capture([&](cudaStream_t s) {
+    for (int i = 0; i < 100; ++i) add<<<1, 1, 0, s>>>(word.p, 1);
+  });
+  const rg::ExecMemory m = rg::measure_memory(g, 64);
+  *seen = rg::describe(m) + "\n" + rg::describe(rg::graph_memory(0));
+  // Others use the device too, so this bounds only nonsense: 64 execs of 100 nodes in more than 1 GiB.
+  return m.execs == 64 && m.nodes == 100 && m.device_bytes < int64_t{1} << 30 ? "" : *seen;
 }
 
 }  // namespace mix

@@ -13,5 +13,8 @@ std::string execs_go_both_ways();
 std::string a_kernel_of_this_file_as_a_node();
 std::string events_of_the_runtime();
 std::string a_broken_capture();
+std::string kernels_are_shown();
+std::string verdicts_hold(std::string* seen);
+std::string memory_of_execs(std::string* seen);
 
 }  // namespace mix

@@ -19,8 +19,8 @@
 //     cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync    with failIdx (12.8), without (13)
 //     cuGraphInstantiate, cuGraphExecUpdate, cuStreamGetCaptureInfo, cuStreamUpdateCaptureDependencies,
 //     cuGraph{Add,Remove}Dependencies, cuGraphGetEdges, cuGraphNodeGet{Dependencies,DependentNodes},
-//     cuGraphAddNode                        the same, cuStreamGetCaptureInfo_v2; cuCtxCreate with 3 arguments
-//     on 13
+//     cuGraphAddNode                        the same; also cuStreamGetCaptureInfo_v2
+//     cuCtxCreate                           3 arguments (12), also on 13
 //
 // Forms with edge data need headers of CUDA 12.3, those of batches 12.8. A form without edge data asks for
 // none, so the driver answers 402 (lossy query) where an edge carries some.
@@ -30,11 +30,15 @@
 // not; RONDO_CUDA_COMPAT_NO_MACRO leaves it out. The log, a text of the run-time up to CUDA 11, is written
 // here from the result that the driver gives.
 //
-// Not mended: cudaGraphKernelNodeCopyAttributes. Headers before 13 name its arguments (source, destination),
-// those of 13 (destination, source), and the driver's twin (destination, source) throughout. Only the names
-// changed, as far as is known; NodeView::copy_attributes_from calls the driver and says which is which. CUDA
-// 11's form with NULL for a count that is nullptr here: pass nullptr, because NULL fits both forms and is
-// refused as ambiguous.
+// Not mended:
+// - cudaGraphKernelNodeCopyAttributes. Headers before 13 name its arguments (source, destination), those of
+// 13
+//   (destination, source), and the driver's twin (destination, source) throughout. Only the names changed, as
+//   far as is known; NodeView::copy_attributes_from calls the driver and says which is which.
+// - NULL or 0 as the count of the 6-argument cudaStreamGetCaptureInfo on 13: it fits two forms, so the
+// compiler
+//   refuses it as ambiguous. Pass nullptr.
+// - cuCtxCreate with 4 arguments on 12, whose headers do not have its parameters in every version.
 //
 // C++11. Defines no symbol unless it is called; links to what the calls link to.
 #ifndef RONDO_CUDA_COMPAT_H
