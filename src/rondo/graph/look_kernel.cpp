@@ -143,12 +143,13 @@ void read_attributes(const driver::Driver& d, const NodeView& node, Node* to) {
 
 // ---------------------------------------------------------------- parameters
 
-std::string needs(const char* what, int version, const driver::Driver& d) {
+[[maybe_unused]] std::string needs(const char* what, int version, const driver::Driver& d) {
   return fmt::format("{} needs driver {}, this is {}", what, driver::driver_name(version),
                      driver::driver_name(d.version));
 }
 
-void read_name(const driver::Driver& d, const CUDA_KERNEL_NODE_PARAMS& p, Node* to) {
+void read_name([[maybe_unused]] const driver::Driver& d, [[maybe_unused]] const CUDA_KERNEL_NODE_PARAMS& p,
+               [[maybe_unused]] Node* to) {
 #if CUDA_VERSION >= 12030
   const char* symbol = nullptr;
   const bool told = (p.func && d.cuFuncGetName && d.cuFuncGetName(&symbol, p.func) == CUDA_SUCCESS) ||
