@@ -55,7 +55,7 @@ make_inputs() {
 }
 
 if [[ " $parts " == *" tests "* ]]; then
-  for name in driver device kernel graph batch model gpu; do
+  for name in driver device kernel graph mix batch model gpu; do
     test=$(find "$bin" -name "${name}_test" -type f -perm -u+x | head -n 1)
     [ -n "$test" ] || continue
     log=$name.log

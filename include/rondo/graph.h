@@ -9,6 +9,7 @@
 // graph_build.h    Graph, GraphView, NodeView: every kind of node, structure, parameters, attributes
 // graph_exec.h     GraphExec: launch, upload, whole-graph and node-wise update, enable and disable
 // graph_capture.h  capture of a stream, which names the call that breaks it and always cleans up
+// graph_look.h     DOT, JSON, the difference of two graphs in words, memory of execs
 //
 // Owners are move-only; views borrow. The caller's context is current in every call (as with the driver API).
 // Errors are rondo::Error: Unavailable (no driver, or one too old), Usage (the caller), Device (the driver's
@@ -17,4 +18,5 @@
 #include "rondo/graph_build.h"
 #include "rondo/graph_capture.h"
 #include "rondo/graph_exec.h"
+#include "rondo/graph_look.h"
 #include "rondo/graph_types.h"
