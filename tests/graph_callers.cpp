@@ -62,6 +62,7 @@ TEST(GraphCallers, ARuntimeLibraryInTheCallersOwnFileIsSteppedOver) {
                                     {"libcudart_static_0a1b", "app", 4},
                                     {"cudaMemcpyAsync_ptsz", "app", 5},
                                     {"rondo::driver::Function<int (*)()>::operator()", "app", 5},
+                                    {"std::_Function_handler<void ()>::_M_invoke", "app", 5},
                                     {"step", "app", 6}};
   EXPECT_EQ(describe_callers(stack, "cudaMemcpyAsync"), " called from step (app)");
 }

@@ -234,6 +234,10 @@ std::vector<Case> cases() {
          },
          Where::Both,
          12030},
+#else
+        {"AQuestionWithoutRoomForEdgeData", "14", "(402)",
+         [](R r) { return r.text_of([] { check_call(402, "cudaGraphGetEdges(g, f, t, &n)", "f", 1); }); },
+         Where::FakeOnly},
 #endif
         {"BeginTwice", "15", "(401)",
          [](R r) {

@@ -102,8 +102,10 @@ bool is_static_runtime(const Place& p, std::string_view call) {
           (p.symbol.size() == call.size() || p.symbol[call.size()] == '_'));
 }
 
-bool is_rondo(const Place& p) {
-  return starts_with(p.symbol, "rondo::graph::") || starts_with(p.symbol, "rondo::driver::");
+// Between a caller and what it calls: this library, and std::function and the like.
+bool is_between(const Place& p) {
+  return starts_with(p.symbol, "rondo::graph::") || starts_with(p.symbol, "rondo::driver::") ||
+         starts_with(p.symbol, "std::");
 }
 
 std::string describe(const Place& p) {
@@ -194,7 +196,7 @@ std::string describe_callers(std::span<const Place> stack, std::string_view call
   while (at < stack.size() && !is_cuda(stack[at])) ++at;
   if (at == stack.size()) at = 0;
   const auto machinery = [&](const Place& p) {
-    return is_cuda(p) || is_static_runtime(p, call) || is_rondo(p);
+    return is_cuda(p) || is_static_runtime(p, call) || is_between(p);
   };
   std::string out;
   for (int levels = 0; levels < 2; ++levels) {

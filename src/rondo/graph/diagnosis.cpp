@@ -103,12 +103,10 @@ constexpr Finding kTable[] = {
     {"15", CUDA_ERROR_ILLEGAL_STATE, Phase::Capture, any_phase, "EndCapture|UpdateCaptureDependencies", -1,
      "The stream is not being captured: someone else has ended the capture",
      "Leave the end to Capture::end()"},
-#if CUDA_VERSION >= 12030
-    {"14", CUDA_ERROR_LOSSY_QUERY, Phase::Capture, any_phase, "", -1,
-     "An edge carries data (a programmatic launch), and this form of the call has no room for it",
+    {"14", static_cast<CUresult>(402) /* CUDA_ERROR_LOSSY_QUERY, CUDA 12.3 */, Phase::Capture, any_phase, "",
+     -1, "An edge carries data (a programmatic launch), and this form of the call has no room for it",
      "Use the form with edge data (cuStreamGetCaptureInfo_v3, cuGraphGetEdges_v2; the 7-argument "
      "cudaStreamGetCaptureInfo), or Capture::tip() and GraphView::edges()"},
-#endif
     // ---- instantiate
     {"20", CUDA_ERROR_INVALID_VALUE, Phase::Instantiate, this_phase, "",
      CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
