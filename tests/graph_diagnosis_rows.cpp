@@ -141,7 +141,7 @@ std::vector<Case> cases() {
          in_capture([](R r) { RONDO_GRAPH_CALL(r.d.cuCtxSynchronize()); })},
         {"QueryAnEventOfBefore", "2", "(900)",
          in_capture([](R r) { RONDO_GRAPH_CALL(r.d.cuEventQuery(r.before)); })},
-        {"SynchronizeAStreamThatIsNotCaptured", "2", "15b: also for a stream that is not captured",
+        {"SynchronizeAStreamThatIsNotCaptured", "2", "also for a stream that is not captured",
          in_capture([](R r) { RONDO_GRAPH_CALL(r.d.cuStreamSynchronize(r.other)); })},
         {"AddACallback", "2a", "(900)",
          in_capture([](R) { check_call(900, "cudaStreamAddCallback(s, f, 0, 0)", "f", 1); }),

@@ -25,7 +25,7 @@ constexpr Finding kTable[] = {
      "Synchronize|StreamQuery|EventQuery", -1,
      "Waiting for the GPU, or asking how far it is, is not allowed in a capture: nothing runs while work is "
      "recorded "
-     "(15b: also for a stream that is not captured, on the thread that captures)",
+     "(also for a stream that is not captured, on the thread that captures)",
      "Move the call after the capture, or split the region there; a check of a debug build that synchronizes "
      "must be "
      "off"},
