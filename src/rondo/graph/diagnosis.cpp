@@ -62,7 +62,7 @@ constexpr Finding kTable[] = {
      "Run with RONDO_GRAPH_WATCH=calls, which names the call and its caller; or check calls with "
      "RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"},
     {"5", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "", -1,
-     "This call is innocent: an earlier one has broken the capture, and nobody looked at its status",
+     "An earlier call has broken the capture, and nobody looked at its status; this one is innocent",
      "Check the calls before it with RONDO_GRAPH_CALL(call), or run with RONDO_GRAPH_WATCH=calls, which "
      "names the "
      "call and its caller"},
