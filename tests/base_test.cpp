@@ -105,6 +105,25 @@ TEST(Options, AnUnknownLogLevelIsRefusedByName) {
             "RONDO_LOG is 'loud': expected off, error, warn, info or debug");
 }
 
+TEST(Options, AnUnknownGraphWatchIsRefusedByName) {
+  Variable v("RONDO_GRAPH_WATCH", "loud");
+  EXPECT_EQ(message_of([] { read_options(); }, ErrorKind::Usage),
+            "RONDO_GRAPH_WATCH is 'loud': expected off, log, retry or calls (also 1)");
+}
+
+TEST(Options, TheGraphWatchIsReadAndKept) {
+  for (const auto& [text, value] : {std::pair{"off", GraphWatch::Off}, {"0", GraphWatch::Off}, {"log", GraphWatch::Log},
+                                    {"retry", GraphWatch::Retry}, {"calls", GraphWatch::Calls}, {"1", GraphWatch::Calls}}) {
+    Variable v("RONDO_GRAPH_WATCH", text);
+    EXPECT_EQ(read_options().graph_watch, value) << text;
+    reload_options();
+    EXPECT_EQ(graph_watch(), value) << text;
+  }
+  Variable none("RONDO_GRAPH_WATCH", nullptr);
+  reload_options();
+  EXPECT_EQ(graph_watch(), GraphWatch::Log);
+}
+
 TEST(Options, AreReadAgainOnReload) {
   {
     Variable v("RONDO_LIBCUDA", "/somewhere/libcuda.so");

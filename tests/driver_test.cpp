@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "rondo/base/options.h"
+#include "rondo/driver/cupti.h"
 #include "rondo/driver/nvrtc.h"
 
 namespace rondo::driver {
@@ -37,6 +38,7 @@ class Found : public testing::Test {
   void TearDown() override {
     use("RONDO_LIBCUDA", "");
     use("RONDO_LIBNVRTC", "");
+    use("RONDO_LIBCUPTI", "");
     fs::remove_all(folder_);
   }
   static void use(const char* variable, const std::string& path) {
@@ -173,6 +175,48 @@ TEST_F(Found, AMissingNvrtcIsNamedWithWhatToInstall) {
       "directory). Install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set RONDO_LIBNVRTC to the "
       "path of libnvrtc.so");
 }
+
+#if RONDO_HAS_CUPTI
+TEST_F(Found, AMissingCuptiIsNamedWithWhatToInstall) {
+  use("RONDO_LIBCUPTI", "/nowhere/libcupti.so");
+  EXPECT_EQ(message_of([] { load_cupti(); }, ErrorKind::Unavailable),
+            "CUPTI, which tells who makes a call, is not available: cannot open /nowhere/libcupti.so (No such file "
+            "or directory). Install the CUDA toolkit or `pip install nvidia-cuda-cupti`, or set RONDO_LIBCUPTI to "
+            "the path of libcupti.so");
+}
+
+TEST_F(Found, ALibraryThatIsNoCuptiIsRefusedWithWhatItLacks) {
+  use("RONDO_LIBCUPTI", build("other", "extern \"C\" int cuptiGetVersion(unsigned*) { return 0; }"));
+  const std::string text = message_of([] { load_cupti(); }, ErrorKind::Unavailable);
+  EXPECT_NE(text.find("other.so does not have cuptiGetResultString, cuptiSubscribe"), text.npos) << text;
+}
+
+TEST_F(Found, TheRealCuptiHasEveryFunction) {
+  std::unique_ptr<Cupti> real;
+  try {
+    real = load_cupti();
+  } catch (const Error& e) {
+    GTEST_SKIP() << e.what();
+  }
+  EXPECT_NE(real->version, 0u) << real->where;
+  const char* text = nullptr;
+  EXPECT_EQ(real->cuptiGetResultString(CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED, &text), CUPTI_SUCCESS);
+  EXPECT_STREQ(text, "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED");
+}
+
+TEST_F(Found, CuptiInPlaceOfTheRealOneIsUsed) {
+  Cupti mine;
+  const Cupti* before = set_cupti_for_tests(&mine);
+  EXPECT_EQ(&cupti(), &mine);
+  set_cupti_for_tests(before);
+}
+#else
+TEST_F(Found, ABuildWithoutTheHeadersOfCuptiSaysSo) {
+  EXPECT_EQ(message_of([] { load_cupti(); }, ErrorKind::Unavailable),
+            "CUPTI, which tells who makes a call, is not available: this build of Rondo was made without its headers. "
+            "Build it where cupti_callbacks.h lies beside cuda.h (tools/setup.sh fetches both)");
+}
+#endif
 
 TEST_F(Found, ALibraryThatIsNoNvrtcIsRefusedWithWhatItLacks) {
   use("RONDO_LIBNVRTC", build("other", "extern \"C\" int nvrtcVersion(int*, int*) { return 0; }"));

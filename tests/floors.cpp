@@ -76,7 +76,8 @@ std::vector<std::string> broken_rules(const std::string& path, const std::string
     std::smatch m;
     if (!std::regex_match(line, m, kInclude)) continue;
     const std::string header = m[2];
-    if ((header == "cuda.h" || header == "nvrtc.h" || header == "cuda_runtime.h") && !may_see_cuda(path)) {
+    if ((header == "cuda.h" || header == "nvrtc.h" || header == "cuda_runtime.h" || starts_with(header, "cupti")) &&
+        !may_see_cuda(path)) {
       report("only driver/, graph/, replay/, device/cuda* and kernel/nvrtc* may see CUDA headers");
     }
     if (!starts_with(header, "rondo/")) continue;

@@ -230,7 +230,8 @@ TEST_F(Captures, TheEndSaysWhatWasSeenLast) {
       0u)
       << nothing;
   EXPECT_NE(nothing.find(
-                "An earlier call has broken the capture, and nobody looked at its status. Check calls with "
+                "An earlier call has broken the capture, and nobody looked at its status. Run with "
+                "RONDO_GRAPH_WATCH=calls, which names the call and its caller; or check calls with "
                 "RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"),
             std::string::npos)
       << nothing;
@@ -245,10 +246,11 @@ TEST_F(Captures, TheEndSaysWhatWasSeenLast) {
     } catch (const Error&) {
     }
   });
-  EXPECT_NE(swallowed.find("; broken by d_.cuStreamSynchronize(m_.stream) ("), std::string::npos)
+  EXPECT_NE(swallowed.find(" was broken by d_.cuStreamSynchronize(m_.stream) ("), std::string::npos)
       << swallowed;
   EXPECT_NE(swallowed.find("which answered CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)"), std::string::npos)
       << swallowed;
+  EXPECT_NE(swallowed.find("Waiting for the GPU"), std::string::npos) << swallowed;
 }
 
 TEST_F(Captures, ACheckpointOutsideOfACaptureDoesNothing) {

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Makes a machine able to build and test Rondo. On Debian 12: installs what is missing with apt (as root, or through
-# sudo). CUDA enters as headers only; where no toolkit is found, cuda.h, nvrtc.h and libnvrtc come from NVIDIA's PyPI
-# wheels, unpacked under build/cuda-headers (nothing is installed from them). Idempotent; when nothing is missing it
-# changes nothing and takes a fraction of a second.
+# sudo). CUDA enters as headers only; where no toolkit is found, cuda.h, nvrtc.h, the headers of CUPTI and libnvrtc come
+# from NVIDIA's PyPI wheels, unpacked under build/cuda-headers (nothing is installed from them). Idempotent; when nothing
+# is missing it changes nothing and takes a fraction of a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libgtest-dev)
 runtime_wheel=nvidia-cuda-runtime-cu12==12.8.90
 nvrtc_wheel=nvidia-cuda-nvrtc-cu12==12.8.93
+cupti_wheel=nvidia-cuda-cupti-cu12==12.8.90
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -34,25 +35,30 @@ else
   say "not a Debian system: make sure that these are there by their names on it: ${packages[*]}"
 fi
 
-# CUDA headers: a toolkit, or the wheels.
+# CUDA headers: a toolkit, or the wheels. A toolkit may lack CUPTI (graphs then do not name callers, and say so); our
+# own folder has it.
 here=build/cuda-headers
 for root in "${CUDA_HOME:-}" /usr/local/cuda "$here"; do
-  if [ -n "$root" ] && [ -f "$root/include/cuda.h" ] && [ -f "$root/include/nvrtc.h" ]; then exit 0; fi
+  if [ -n "$root" ] && [ -f "$root/include/cuda.h" ] && [ -f "$root/include/nvrtc.h" ]; then
+    if [ "$root" != "$here" ] || [ -f "$here/include/cupti_callbacks.h" ]; then exit 0; fi
+  fi
 done
 if command -v dpkg-query >/dev/null; then
   missing=()
   python3 -m pip --version >/dev/null 2>&1 || missing+=(python3 python3-pip)
   if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
 fi
-say "no CUDA toolkit: taking cuda.h, nvrtc.h and libnvrtc from PyPI ($runtime_wheel, $nvrtc_wheel) into $here"
+say "no CUDA toolkit: taking cuda.h, nvrtc.h, cupti*.h and libnvrtc from PyPI ($runtime_wheel, $nvrtc_wheel," \
+  "$cupti_wheel) into $here"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: -d "$work" \
-  "$runtime_wheel" "$nvrtc_wheel" || fail "pip could not fetch the wheels. Install a CUDA toolkit (12.0 or newer) and set CUDA_HOME."
+  "$runtime_wheel" "$nvrtc_wheel" "$cupti_wheel" || fail "pip could not fetch the wheels. Install a CUDA toolkit (12.0 or newer) and set CUDA_HOME."
 for wheel in "$work"/*.whl; do python3 -m zipfile -e "$wheel" "$work/unpacked"; done
 mkdir -p "$work/done/lib"
 cp -r "$work"/unpacked/nvidia/cuda_runtime/include "$work/done/include"
 cp "$work"/unpacked/nvidia/cuda_nvrtc/include/nvrtc.h "$work/done/include/"
+cp -r "$work"/unpacked/nvidia/cuda_cupti/include/. "$work/done/include/"
 cp "$work"/unpacked/nvidia/cuda_nvrtc/lib/libnvrtc.so.12 "$work"/unpacked/nvidia/cuda_nvrtc/lib/libnvrtc-builtins.so.12.8 \
   "$work/done/lib/"
 mkdir -p build

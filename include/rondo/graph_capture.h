@@ -4,7 +4,8 @@
 //
 // Whatever happens inside, the capture is ended on the stream where it began, the stream takes work again,
 // and the last error of the run-time API (where a libcudart is loaded) is clear. When the capture broke, the
-// Error says which call did it - a call checked by Capture::check or RONDO_GRAPH_CALL, or the stretch between
+// Error says which call did it - a call checked by Capture::check or RONDO_GRAPH_CALL, a call that the
+// driver's log or CUPTI saw fail in a library that swallowed the status (WatchCalls), or the stretch between
 // two checkpoints - why, and how to mend it. What the caller's code throws comes out after the clean-up.
 #pragma once
 #include <exception>
@@ -15,7 +16,24 @@ namespace rondo::graph {
 
 namespace detail {
 struct CaptureStack;
-}
+class CallWatch;
+}  // namespace detail
+
+// How a capture that breaks finds out which call did it when nobody looked at its status. What is recorded is
+// the same. docs/graph_diagnosis.md says what each tells.
+enum class WatchCalls {
+  Default,  // what RONDO_GRAPH_WATCH says (off, log, retry, calls); Log when it is not set
+  Off,      // only checked calls and checkpoints
+  Log,      // the driver's error log (CUDA 12.9): one short call at the begin, nothing more until it breaks
+  // Log; and when capture(work) was broken by a caller that is not known, `work` is called a second time,
+  // under Calls. If that goes well, its graph is the result. Not for capture_into, whose graph holds the
+  // first try.
+  Retry,
+  // Every call of both APIs in this process is seen, through CUPTI: names the call and its caller, library
+  // and symbol. Makes calls slower, and needs libcupti and no profiler beside it; else it says so and is as
+  // Log.
+  Calls,
+};
 
 struct CaptureOptions {
   // Thread-local: calls of other threads neither disturb nor are disturbed. Global makes innocent calls of
@@ -26,6 +44,7 @@ struct CaptureOptions {
   std::vector<CUstream> watch;
   // A graph without a node is an Error(Usage): the work went to another stream, or there was none.
   bool refuse_empty = false;
+  WatchCalls watch_calls = WatchCalls::Default;
 };
 
 // The scope of a capture. Not movable: the stream is captured as long as this lives.
@@ -108,6 +127,8 @@ class Capture {
   std::vector<Event> events_;
   std::string first_failure_;  // the first call that check() saw fail
   int first_code_ = 0;
+  std::string stretch_;  // between two checkpoints, where it was found broken
+  std::unique_ptr<detail::CallWatch> watch_;
   std::string last_good_;                        // the last checkpoint that was fine
   std::shared_ptr<detail::CaptureStack> stack_;  // of the thread that began it
 };
@@ -153,19 +174,42 @@ void run(Capture& capture, Work& work) {
   else
     work();
 }
+
+bool retries(WatchCalls how);
+// How many captures of this thread ended broken by a caller that is not known, and might be on a second try.
+unsigned long unexplained_captures() noexcept;
+void note_retry(const Error& first);
+
+template <class Once>
+Graph recorded(CaptureOptions options, const Once& once) {
+  if (!retries(options.watch_calls)) return once(std::move(options));
+  const unsigned long before = unexplained_captures();
+  try {
+    return once(CaptureOptions(options));
+  } catch (const Error& first) {
+    if (unexplained_captures() == before) throw;
+    note_retry(first);
+  }
+  options.watch_calls = WatchCalls::Calls;
+  return once(std::move(options));
+}
 }  // namespace detail
 
 template <class Work>
 Graph capture(CUstream stream, Work&& work, CaptureOptions options) {
-  Capture c(stream, std::move(options));
-  detail::run(c, work);
-  return c.end();
+  return detail::recorded(std::move(options), [&](CaptureOptions&& chosen) {
+    Capture c(stream, std::move(chosen));
+    detail::run(c, work);
+    return c.end();
+  });
 }
 template <class Work>
 Graph capture(Work&& work, CaptureOptions options) {
-  Capture c(std::move(options));
-  detail::run(c, work);
-  return c.end();
+  return detail::recorded(std::move(options), [&](CaptureOptions&& chosen) {
+    Capture c(std::move(chosen));
+    detail::run(c, work);
+    return c.end();
+  });
 }
 template <class Work>
 void capture_into(GraphView into, CUstream stream, After after, Work&& work, CaptureOptions options) {

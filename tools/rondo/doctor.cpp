@@ -11,6 +11,7 @@
 
 #include "rondo/base/options.h"
 #include "rondo/device/device.h"
+#include "rondo/graph/self_test.h"
 #include "rondo/kernel/host_compiler.h"
 #include "rondo/kernel/nvrtc.h"
 #include "verbs.h"
@@ -63,6 +64,21 @@ std::string gpu_works() {
                      static_cast<double>(memory.free_bytes) / (1u << 30), static_cast<double>(memory.total_bytes) / (1u << 30));
 }
 
+// A line a step and GPU. Returns whether graphs work on all of them.
+bool graphs_work() {
+  bool all = true;
+  try {
+    for (const graph::SelfTest& test : graph::self_tests()) {
+      fmt::print("{}", graph::report(test));
+      all &= test.ok();
+    }
+  } catch (const Error& e) {
+    fmt::print("{:<8} {:<14} {}\n", "failed", "graph", e.what());
+    return false;
+  }
+  return all;
+}
+
 std::string cpu_features() {
   std::string found;
 #if defined(__x86_64__)
@@ -110,7 +126,9 @@ void doctor(const Arguments& a) {
   examine("cache", cache_works);
   const bool nvrtc = examine("nvrtc", nvrtc_works);
   const bool gpu = examine("gpu", gpu_works);
-  const bool cuda = compiler && nvrtc && gpu;
+  const bool graphs = gpu && graphs_work();
+  if (gpu) examine("graph watch", graph::describe_call_watch);
+  const bool cuda = compiler && nvrtc && gpu && graphs;
   fmt::print("\nModels run on: {}.\n", !compiler ? "nothing" : cuda ? "cpu, cuda" : "cpu");
   if (!compiler) throw Error(ErrorKind::Unavailable, "models need a host compiler: see above");
   if (a.device == "cuda" && !cuda) throw Error(ErrorKind::Unavailable, "cuda was asked for: see above for what it lacks");

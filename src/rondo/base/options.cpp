@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -39,6 +40,16 @@ int threads() {
   return count;
 }
 
+GraphWatch watch() {
+  const std::string value = variable("RONDO_GRAPH_WATCH");
+  if (value.empty() || value == "log") return GraphWatch::Log;
+  if (value == "off" || value == "0") return GraphWatch::Off;
+  if (value == "retry") return GraphWatch::Retry;
+  if (value == "calls" || value == "1") return GraphWatch::Calls;
+  throw Error(ErrorKind::Usage,
+              fmt::format("RONDO_GRAPH_WATCH is '{}': expected off, log, retry or calls (also 1)", value));
+}
+
 std::string cache_dir() {
   const std::string value = variable("RONDO_CACHE_DIR");
   if (value == "off") return "";
@@ -50,6 +61,7 @@ std::string cache_dir() {
 
 std::mutex mutex;
 std::optional<Options> current;
+std::atomic<int> current_watch{-1};  // -1: not read yet
 
 }  // namespace
 
@@ -57,6 +69,7 @@ Options read_options() {
   Options o;
   o.libcuda = variable("RONDO_LIBCUDA");
   o.libnvrtc = variable("RONDO_LIBNVRTC");
+  o.libcupti = variable("RONDO_LIBCUPTI");
   o.cache_dir = cache_dir();
   o.cxx = variable("RONDO_CXX");
   o.path = variable("PATH");
@@ -64,6 +77,7 @@ Options read_options() {
   if (o.temp_dir.empty()) o.temp_dir = "/tmp";
   o.log = log_level();
   o.threads = threads();
+  o.graph_watch = watch();
   return o;
 }
 
@@ -76,7 +90,14 @@ Options options() {
 void reload_options() {
   Options fresh = read_options();
   const std::lock_guard lock(mutex);
+  current_watch.store(static_cast<int>(fresh.graph_watch), std::memory_order_release);
   current = std::move(fresh);
+}
+
+GraphWatch graph_watch() {
+  int value = current_watch.load(std::memory_order_acquire);
+  if (value < 0) current_watch.store(value = static_cast<int>(options().graph_watch), std::memory_order_release);
+  return static_cast<GraphWatch>(value);
 }
 
 }  // namespace rondo

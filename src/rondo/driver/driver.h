@@ -142,7 +142,8 @@ namespace rondo::driver {
   X(cuUserObjectRelease, 11030, required)                              \
   X(cuGraphRetainUserObject, 11030, required)                          \
   RONDO_DRIVER_FUNCTIONS_12_3(X)                                       \
-  RONDO_DRIVER_FUNCTIONS_12_4(X)
+  RONDO_DRIVER_FUNCTIONS_12_4(X)                                       \
+  RONDO_DRIVER_FUNCTIONS_12_9(X)
 
 // Functions that older headers do not declare.
 #if CUDA_VERSION >= 12030
@@ -168,6 +169,14 @@ namespace rondo::driver {
   X(cuKernelGetParamInfo, 12040, optional)
 #else
 #define RONDO_DRIVER_FUNCTIONS_12_4(X)
+#endif
+
+#if CUDA_VERSION >= 12090
+#define RONDO_DRIVER_FUNCTIONS_12_9(X) \
+  X(cuLogsCurrent, 12090, optional)    \
+  X(cuLogsDumpToMemory, 12090, optional)
+#else
+#define RONDO_DRIVER_FUNCTIONS_12_9(X)
 #endif
 
 // Y(field, name, version, type): signatures from before edges carried data, which newer headers do not

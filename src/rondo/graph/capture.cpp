@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "rondo/graph/call_watch.h"
 #include "rondo/graph/state.h"
 
 namespace rondo::graph {
@@ -110,6 +111,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
         ErrorKind::Usage,
         "the legacy (NULL) stream cannot be captured. Capture on a stream of your own: Stream::create() or "
         "cudaStreamCreateWithFlags(.., cudaStreamNonBlocking)");
+  watch_ = detail::CallWatch::make(d, stream_, options_.watch_calls);
   if (into_) {
     require(Feature::CaptureToGraph);
     const detail::Dependencies deps(after);
@@ -128,6 +130,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     RONDO_GRAPH_CHECK(d, Capture, cuStreamBeginCapture(stream_, options_.mode), describe_stream(stream_));
   }
   active_ = true;
+  if (watch_) watch_->start();
   const std::lock_guard lock(stack_->mutex);
   stack_->open.push_back(this);
 }
@@ -152,6 +155,7 @@ unsigned long long Capture::id() const { return info(stream_).id; }
 // The driver's end, once. What it gives out is destroyed unless it is taken.
 CUresult Capture::stop(CUgraph* graph) noexcept {
   active_ = false;
+  if (watch_) watch_->stop();
   {
     const std::lock_guard lock(stack_->mutex);
     std::erase(stack_->open, this);
@@ -218,12 +222,9 @@ CUgraph Capture::finish_raw() {
             "record an event in it and let {} wait for the event, before the end",
             describe_stream(stream_), streams, describe_stream(stream_)));
   }
-  std::string context = describe_stream(stream_);
-  if (!first_failure_.empty())
-    context += "; broken by " + first_failure_;
-  else if (!last_good_.empty())
-    context += "; it was fine at checkpoint " + last_good_;
-  fail(*driver_, code, Phase::Capture, "cuStreamEndCapture(", context);
+  detail::fail_end(
+      *driver_, code,
+      {stream_, first_failure_, static_cast<CUresult>(first_code_), stretch_, last_good_, watch_.get()});
 }
 
 Graph Capture::end() {
@@ -308,16 +309,25 @@ void Capture::check(int status, const char* call, const char* file, int line) {
   if (status == 0) return;
   const auto code = static_cast<CUresult>(status);
   const std::string where = fmt::format("{} ({}:{})", call, file, line);
-  if (first_failure_.empty()) {
-    first_failure_ = fmt::format("{}, which answered {}", where, driver::describe(*driver_, code));
+  // It may have come too late: then the first one counts.
+  std::string culprit, why = explain(code, Phase::Capture, call);
+  if (!first_failure_.empty()) {
+    culprit = fmt::format("; broken by {}, which answered {}", first_failure_,
+                          driver::describe(*driver_, static_cast<CUresult>(first_code_)));
+    why = explain(static_cast<CUresult>(first_code_), Phase::Capture, first_failure_);
+  } else {
+    first_failure_ = where;
     first_code_ = status;
-    throw Error(ErrorKind::Device,
-                fmt::format("{} failed: {} [in the capture of {}]{}", where, driver::describe(*driver_, code),
-                            describe_stream(stream_), explain(code, Phase::Capture, call)));
+    const auto found =
+        watch_ && code == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ? watch_->culprit() : std::nullopt;
+    if (found) {
+      culprit = "; broken by " + detail::describe(*driver_, *found);
+      why = explain(found->code, Phase::Capture, found->call);
+    }
   }
   throw Error(ErrorKind::Device,
-              fmt::format("{} failed: {} [in the capture of {}; broken by {}]", where,
-                          driver::describe(*driver_, code), describe_stream(stream_), first_failure_));
+              fmt::format("{} failed: {} [in the capture of {}{}]{}", where, driver::describe(*driver_, code),
+                          describe_stream(stream_), culprit, why));
 }
 
 bool Capture::broken() const {
@@ -336,15 +346,24 @@ void Capture::checkpoint(const char* name, const char* file, int line) {
     return;
   }
   const std::string since = last_good_.empty() ? "its begin" : "checkpoint " + last_good_;
-  const std::string culprit = first_failure_.empty() ? "" : "; broken by " + first_failure_;
-  if (first_failure_.empty())
-    first_failure_ = fmt::format("a call between {} and checkpoint {}", since, here);
+  const std::string broken = fmt::format("the capture of {} was broken between {} and checkpoint {}",
+                                         describe_stream(stream_), since, here);
+  if (!first_failure_.empty()) {
+    const auto code = static_cast<CUresult>(first_code_);
+    throw Error(ErrorKind::Device,
+                fmt::format("{}, by {}, which answered {}{}", broken, first_failure_,
+                            driver::describe(*driver_, code), explain(code, Phase::Capture, first_failure_)));
+  }
+  if (stretch_.empty()) stretch_ = fmt::format("a call between {} and checkpoint {}", since, here);
+  const auto found = watch_ ? watch_->culprit() : std::nullopt;
+  if (found)
+    throw Error(ErrorKind::Device, fmt::format("{}, by {}{}{}", broken, detail::describe(*driver_, *found),
+                                               explain(found->code, Phase::Capture, found->call),
+                                               watch_->remarks(found->caller_known)));
   throw Error(
       ErrorKind::Device,
-      fmt::format(
-          "the capture of {} was broken between {} and checkpoint {}{}. Check the calls in between with "
-          "RONDO_GRAPH_CALL, or set more checkpoints there",
-          describe_stream(stream_), since, here, culprit));
+      fmt::format("{}. Check the calls in between with RONDO_GRAPH_CALL, or set more checkpoints there{}",
+                  broken, watch_ ? watch_->remarks(false) : ""));
 }
 
 void check_call(int status, const char* call, const char* file, int line) {

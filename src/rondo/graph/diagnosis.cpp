@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "rondo/graph/driver_log.h"
+
 namespace rondo::graph {
 namespace {
 
@@ -9,7 +11,7 @@ constexpr bool any_phase = true, this_phase = false;
 
 constexpr Finding kTable[] = {
     // ---- capture
-    {"1", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase, "BeginCapture", -1,
+    {"1", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, any_phase, "BeginCapture", -1,
      "The legacy (NULL) stream cannot be captured",
      "Capture on a stream of your own: Stream::create() or cudaStreamCreateWithFlags(.., "
      "cudaStreamNonBlocking)"},
@@ -23,24 +25,47 @@ constexpr Finding kTable[] = {
      "Synchronize|StreamQuery|EventQuery", -1,
      "Waiting for the GPU, or asking how far it is, is not allowed in a capture: nothing runs while work is "
      "recorded "
-     "(15b: also for a stream that is not captured, on the thread that captures)",
+     "(also for a stream that is not captured, on the thread that captures)",
      "Move the call after the capture, or split the region there; a check of a debug build that synchronizes "
      "must be "
      "off"},
+    {"18", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase, "GraphExecDestroy", -1,
+     "An executable graph cannot be destroyed while its thread captures",
+     "Let a GraphExec own it, whose destructor is let through and never throws; else destroy it after the "
+     "capture, or in a RelaxedScope"},
+    {"2a", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase, "AddCallback", -1,
+     "A stream callback cannot be captured",
+     "Use cudaLaunchHostFunc (cuLaunchHostFunc), which becomes a host node"},
+    {"2b", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase,
+     "CtxRecordEvent|CtxWaitEvent|GreenCtx", -1,
+     "An event of a whole context cannot be recorded or awaited while one of its streams is captured; every "
+     "such "
+     "capture is broken",
+     "Record an event in a stream instead, or do it outside of the capture"},
     {"3", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase,
      "Malloc|MemAlloc|MemFree|cudaFree|HostAlloc|HostRegister|Module|Library|Create|Destroy", -1,
      "Allocating, freeing or loading is not allowed in a capture",
      "Do it before the capture (run the work once to warm up libraries); or allocate in stream order "
      "(cudaMallocAsync), which becomes a node; or, if it concerns no captured memory, put the call into a "
      "RelaxedScope"},
+    {"2c", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Capture, this_phase, "Memcpy|Memset", -1,
+     "A copy or fill that waits for the GPU is not allowed in a capture",
+     "Use the asynchronous form with the captured stream (cudaMemcpyAsync, cudaMemsetAsync), and pinned host "
+     "memory"},
     {"4", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, Phase::Build, any_phase, "", -1,
      "The call is not allowed while a stream is being captured, on this thread or, by a capture in global "
      "mode, on "
      "another one",
      "Make it outside of the capture, capture in thread-local mode, or put the call into a RelaxedScope"},
-    {"5", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "", -1,
+    {"6", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "EndCapture", -1,
      "An earlier call has broken the capture, and nobody looked at its status",
-     "Check calls with RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"},
+     "Run with RONDO_GRAPH_WATCH=calls, which names the call and its caller; or check calls with "
+     "RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"},
+    {"5", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "", -1,
+     "An earlier call has broken the capture, and nobody looked at its status; this one is innocent",
+     "Check the calls before it with RONDO_GRAPH_CALL(call), or run with RONDO_GRAPH_WATCH=calls, which "
+     "names the "
+     "call and its caller"},
     {"7", CUDA_ERROR_STREAM_CAPTURE_MERGE, Phase::Capture, any_phase, "", -1,
      "An event that was recorded in one capture is waited for in another, which would merge the two; both "
      "are broken",
@@ -78,6 +103,10 @@ constexpr Finding kTable[] = {
     {"15", CUDA_ERROR_ILLEGAL_STATE, Phase::Capture, any_phase, "EndCapture|UpdateCaptureDependencies", -1,
      "The stream is not being captured: someone else has ended the capture",
      "Leave the end to Capture::end()"},
+    {"14", static_cast<CUresult>(402) /* CUDA_ERROR_LOSSY_QUERY, CUDA 12.3 */, Phase::Capture, any_phase, "",
+     -1, "An edge carries data (a programmatic launch), and this form of the call has no room for it",
+     "Use the form with edge data (cuStreamGetCaptureInfo_v3, cuGraphGetEdges_v2; the 7-argument "
+     "cudaStreamGetCaptureInfo), or Capture::tip() and GraphView::edges()"},
     // ---- instantiate
     {"20", CUDA_ERROR_INVALID_VALUE, Phase::Instantiate, this_phase, "",
      CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
@@ -112,7 +141,25 @@ constexpr Finding kTable[] = {
      "current "
      "context",
      "Free it by a free node or cuMemFreeAsync before the next launch, or instantiate with auto_free"},
+    {"31", CUDA_ERROR_ILLEGAL_ADDRESS, Phase::Launch, any_phase, "", -1,
+     "A kernel or copy used memory that is not there (any more): a graph holds the addresses of its capture, "
+     "and "
+     "this may be a report of earlier work. The context is lost",
+     "Keep what the graph points to alive as long as the graph, GraphView::keep(shared_ptr); look for the "
+     "access "
+     "with compute-sanitizer"},
+    {"31", CUDA_ERROR_MISALIGNED_ADDRESS, Phase::Launch, any_phase, "", -1,
+     "A kernel used an address that is not aligned as it needs: a patched address must be aligned as the "
+     "recorded "
+     "one. The context is lost",
+     "Patch in addresses that are at least as aligned as those of the capture; look for the access with "
+     "compute-sanitizer"},
     // ---- update
+    {"26", CUDA_ERROR_INVALID_HANDLE, Phase::Update, this_phase, "SetParams|SetEvent|SetEnabled|GetEnabled",
+     -1, "The node, or its graph, is gone",
+     "Keep the graph alive as long as nodes of its executable graph are changed (keep_source does), and use "
+     "nodes "
+     "of GraphExec::source()"},
     {"26", CUDA_ERROR_INVALID_VALUE, Phase::Update, this_phase, "SetParams|SetEvent|SetEnabled", -1,
      "The node is not one of the graph that this executable graph was made from, or the change is not one "
      "that the "
@@ -137,15 +184,52 @@ constexpr Finding kTable[] = {
     // ---- anywhere
     {"34", CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, Phase::Build, any_phase, "", -1,
      "The driver is older than this feature", "Update the driver; has(Feature) tells before the call"},
+    {"34", static_cast<CUresult>(35) /* cudaErrorInsufficientDriver */, Phase::Build, any_phase, "", -1,
+     "The driver is older than the run-time library that this program was built with",
+     "Update the driver, or build with a CUDA toolkit that is not newer than the driver"},
     {"34", CUDA_ERROR_NOT_SUPPORTED, Phase::Build, any_phase, "", -1,
      "The driver or the device does not support this",
      "Look for a limit of the node's kind in rondo/graph_build.h"},
     {"36", static_cast<CUresult>(98) /* cudaErrorInvalidDeviceFunction */, Phase::Build, any_phase, "", -1,
      "The kernel was compiled for another architecture, or its handle belongs to another context",
      "Compile for this device, and look the function up in the current context"},
+    {"36", CUDA_ERROR_NO_BINARY_FOR_GPU, Phase::Build, any_phase, "", -1,
+     "The kernel was not compiled for the architecture of this GPU, and has no PTX to compile from",
+     "Compile for this device (nvcc -arch=native, or several -gencode), or keep PTX in the binary"},
+    {"36", CUDA_ERROR_INVALID_HANDLE, Phase::Build, any_phase, "KernelNode|LaunchKernel", -1,
+     "The function is not one of the current context: its module is unloaded, or belongs to another device",
+     "Look the function up again for each context, and keep its module loaded as long as graphs use it"},
     {"37", CUDA_ERROR_TIMEOUT, Phase::Launch, any_phase, "", -1,
      "A wait took too long; it has nothing to do with capture",
      "Look at external semaphores and at communication with other processes"},
+};
+
+// What no status tells.
+constexpr Advice kAdvice[] = {
+    {"15b", "900 from a synchronization of a stream that is not captured",
+     "told as row 2: the status is the same",
+     "A synchronization is unsafe on a thread that captures, whatever the stream. Move it out, or put it "
+     "into a "
+     "RelaxedScope"},
+    {"16", "an empty graph, and no error", "CaptureOptions::refuse_empty counts the nodes at the end",
+     "Put the work into the captured stream, or one that is forked from it"},
+    {"29", "an update that succeeds and changes nothing, or hangs",
+     "GraphExec::update compares the attributes of kernel nodes first, and refuses what the driver may keep",
+     "update_or_reinstantiate makes a new executable graph then"},
+    {"30", "stale results, and no error",
+     "not by Rondo's graph layer: to the driver an old address is as good as a new one",
+     "A graph holds addresses and host values as they were at the capture. Patch them (GraphExec::set, "
+     "update), pass scalars through device memory, or let replay find and patch them"},
+    {"32", "replays that do not overlap",
+     "not a fault: an executable graph never overlaps itself, in any stream",
+     "Instantiate one executable graph for each replay that shall overlap"},
+    {"33", "a slow first launch", "not a fault: the first launch uploads",
+     "InstantiateOptions::upload_to, or GraphExec::upload, before it counts"},
+    {"35", "an unrelated check reports 900 to 910 later",
+     "Capture clears the run-time's last error after each failed capture",
+     "Call use_runtime_last_error once when libcudart is linked statically; clear_runtime_last_error after "
+     "failures "
+     "that were handled elsewhere"},
 };
 
 bool names(const char* calls, std::string_view call) {
@@ -171,6 +255,9 @@ const Finding* diagnose(CUresult code, Phase phase, std::string_view call, int r
   return nullptr;
 }
 
+std::span<const Finding> findings() { return kTable; }
+std::span<const Advice> advice() { return kAdvice; }
+
 std::string explain(CUresult code, Phase phase, std::string_view call, int result) {
   const Finding* f = diagnose(code, phase, call, result);
   return f ? fmt::format(". {}. {}", f->cause, f->remedy) : "";
@@ -180,9 +267,9 @@ void fail(const driver::Driver& d, CUresult code, Phase phase, const char* call,
           int result) {
   const std::string_view text(call);
   throw Error(ErrorKind::Device,
-              fmt::format("{} failed: {}{}{}", driver::base_name(text.substr(0, text.find('('))),
+              fmt::format("{} failed: {}{}{}{}", driver::base_name(text.substr(0, text.find('('))),
                           driver::describe(d, code), context.empty() ? "" : " [" + context + "]",
-                          explain(code, phase, call, result)));
+                          explain(code, phase, call, result), detail::log_of_call(d, code, call)));
 }
 
 const char* describe(CUgraphInstantiateResult result) {

@@ -1,11 +1,12 @@
 // Why a call on graphs failed, and what to do: a table from (code, phase, call, result) to a cause and a
 // remedy.
 //
-// The rows are data, keyed as section 7 of the reference on CUDA graphs; the first that fits is taken, so
-// special rows stand before general ones.
+// The rows are data, numbered as in docs/graph_diagnosis.md; the first that fits is taken, so special rows
+// stand before general ones. What no status tells is advice: found by other means, or only said.
 #pragma once
 #include <cuda.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,13 +27,24 @@ struct Finding {
   const char* remedy;
 };
 
+struct Advice {
+  const char* row;
+  const char* symptom;
+  const char* found;  // how Rondo finds it, or why it cannot
+  const char* advice;
+};
+
+std::span<const Finding> findings();
+std::span<const Advice> advice();
+
 // Null when no row fits.
 const Finding* diagnose(CUresult code, Phase phase, std::string_view call, int result = -1);
 
 // ". <cause>. <remedy>", or "" when nothing is known.
 std::string explain(CUresult code, Phase phase, std::string_view call, int result = -1);
 
-// Throws Error(Device): the call, the driver's words, [context], cause and remedy.
+// Throws Error(Device): the call, the driver's words, [context], cause and remedy, and what the driver's log
+// says.
 [[noreturn]] void fail(const driver::Driver& d, CUresult code, Phase phase, const char* call,
                        const std::string& context, int result = -1);
 
