@@ -99,7 +99,11 @@ const Attribute kAttributes[] = {
     {4, 12000, "cluster dimension", kKept,
      [](const Value& v) { return dims_or_none(v.clusterDim.x, v.clusterDim.y, v.clusterDim.z); }},
     {5, 12000, "cluster scheduling policy", kKept,
-     [](const Value& v) { return not_zero(static_cast<int>(v.clusterSchedulingPolicyPreference)); }},
+     [](const Value& v) {
+       // The driver reads "spread" (1) back where nothing was set: seen on an H200, R580.
+       const int policy = static_cast<int>(v.clusterSchedulingPolicyPreference);
+       return policy == CU_CLUSTER_SCHEDULING_POLICY_SPREAD ? std::string() : not_zero(policy);
+     }},
     {8, 12000, "priority", kKept, [](const Value& v) { return not_zero(v.priority); }},
     {9, 12000, "memory sync domain map", kKept,
      [](const Value& v) {

@@ -85,6 +85,17 @@ void call_host(void* work) {
 
 NodeView GraphView::add(const KernelParams& params, After after) {
   const CUDA_KERNEL_NODE_PARAMS& p = *params.raw;
+  // The usual node, without what the general way has to look after.
+  const std::span<const Dependency> list = after.list();
+  if (params.attributes.empty() && list.size() <= 1 && (list.empty() || list[0].data.full())) [[likely]] {
+    const driver::Driver& known = driver();
+    const CUgraphNode before = list.empty() ? nullptr : list[0].node.get();
+    CUgraphNode node = nullptr;
+    if (state_) state_->changed();
+    if (const CUresult code = known.cuGraphAddKernelNode(&node, graph_, &before, list.size(), &p); code != CUDA_SUCCESS) [[unlikely]]
+      fail(known, code, Phase::Build, "cuGraphAddKernelNode(", describe_kernel(known, p));
+    return view(node);
+  }
   RONDO_ADD(CU_GRAPH_NODE_TYPE_KERNEL, describe_kernel(d, p),
             cuGraphAddKernelNode(&node, graph_, deps.nodes(), deps.count(), &p), {
               auto& k = params_out.kernel;
