@@ -180,11 +180,19 @@ inline std::string say(std::initializer_list<int> codes) {
   return out;
 }
 
+// What trying a fact may do to the process on a real driver.
+enum class Risk {
+  None,
+  MayEndTheProcess,  // tried in a process of its own
+  EndsTheProcess,    // not tried: `expected` is what the fake answers, docs/graph_facts.md what was seen
+};
+
 struct Fact {
   const char* name;
   const char* expected;
   std::function<std::string(World&)> observe;
   int since = 12000;
+  Risk risk = Risk::None;
 };
 
 inline void PrintTo(const Fact& f, std::ostream* out) { *out << f.name; }

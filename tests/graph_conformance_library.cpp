@@ -184,6 +184,13 @@ std::vector<Fact> library_facts() {
          return std::to_string(w.value());
        },
        12090},
+      {"RondoRefusesAGraphAsItsOwnChild", "refused",
+       [text_of](W) {
+         Graph g;
+         g.empty();
+         const std::string text = text_of([&] { g.child(g); });
+         return text.find("a graph cannot be a child of itself") == 0 ? std::string("refused") : text;
+       }},
       {"RondoWritesMemoryByABatchNode", "44",
        [](W w) {
          CUstreamBatchMemOpParams write{};

@@ -75,12 +75,13 @@ std::vector<Fact> node_facts() {
            (void)w.alloc_node(w.graph(), 256, &n, &p);
            return say({w.d.cuGraphDestroyNode(n)});
          }},
-        {"AGraphHasOneChildOfItself", "1",
+        {"AGraphAsChildOfItself", "1",
          [](W w) {
            const CUgraph g = w.graph();
            CUgraphNode n = nullptr;
            return say({w.d.cuGraphAddChildGraphNode(&n, g, nullptr, 0, g)});
-         }},
+         },
+         12000, Risk::EndsTheProcess},
         {"AttributesThatCanBeRead", "1 2 4 5 8 9 10 11",
          [](W w) {
            const CUgraphNode n = w.kernel_node(w.graph());

@@ -162,7 +162,9 @@ class GraphView {
   // The function is kept as long as the graph and its execs need it. It runs on a thread of the driver and
   // may not call CUDA; what it throws becomes a "graph.host" note of the trace.
   NodeView host(std::function<void()> work, After after = {});
-  // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes.
+  // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes. Errors: Usage when
+  // it is this graph or a part of the same owned graph (add child.clone()), because the driver does not
+  // survive that.
   NodeView child(const GraphView& child, After after = {});
   // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid.
   NodeView child(class Graph&& child, After after = {});

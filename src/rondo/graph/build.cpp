@@ -7,6 +7,7 @@ namespace rondo::graph {
 namespace detail {
 
 GraphState::~GraphState() {
+  for (const auto& child : moved_in) child->within = nullptr;  // an exec may keep the child's state
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
 }
 

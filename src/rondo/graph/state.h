@@ -42,7 +42,14 @@ struct GraphState {
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
   std::unordered_map<CUgraphNode, Condition> conditions;
   std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+  GraphState* within = nullptr;                       // what it was moved into
 };
+
+// The graph that holds this one and everything beside it.
+inline const GraphState* root_of(const GraphState* state) noexcept {
+  while (state && state->within) state = state->within;
+  return state;
+}
 
 struct ExecShared {
   std::shared_ptr<GraphState> source;  // null: an adopted exec
