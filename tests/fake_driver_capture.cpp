@@ -71,13 +71,20 @@ CUresult Model::enqueue(CUstream s, CUgraphNodeType type, Payload p, CUgraphNode
   return CUDA_SUCCESS;
 }
 
-// Streams and events forget it; its graph goes unless it is kept or was there before.
+// Streams and events forget it; unless it is kept its graph goes, also one that was there before.
 void Model::over(uint64_t id, bool drop_graph) {
   CaptureState c = std::move(captures[id]);
   captures.erase(id);
   for (CUstream s : c.streams)
     if (Stream* stream = find<Stream>(s)) stream->capture = 0, stream->tip.clear();
-  if (drop_graph && !c.into) destroy_graph(c.graph);
+  if (!drop_graph) return;
+  // What a real driver leaves of a node whose body or child goes is not known; here the node loses it.
+  for (auto& [handle, thing] : things)
+    if (auto* node = dynamic_cast<Node*>(thing.get())) {
+      std::erase(node->p.bodies, c.graph);
+      if (node->p.child == c.graph) node->p.child = nullptr;
+    }
+  destroy_graph(c.graph);
 }
 
 namespace {
@@ -361,7 +368,6 @@ CUresult begin(CUstream s, CUstreamCaptureMode mode, CUgraph into, std::vector<D
   c.mode = mode;
   c.thread = std::this_thread::get_id();
   c.streams = {s};
-  c.into = into != nullptr;
   c.graph = into;
   if (into)
     for (CUgraphNode n : fake->find<Graph>(into)->nodes) c.before.insert(n);

@@ -138,8 +138,7 @@ struct CaptureState {
   uint64_t id = 0;
   CUstream origin = nullptr;
   CUgraph graph = nullptr;
-  bool into = false;  // the graph existed before
-  std::set<CUgraphNode> before;
+  std::set<CUgraphNode> before;  // nodes of a graph that existed
   CUstreamCaptureMode mode{};
   std::thread::id thread;
   bool broken = false;

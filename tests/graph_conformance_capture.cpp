@@ -16,6 +16,23 @@ Fact in_capture(const char* name, const char* expected, std::function<CUresult(W
           }};
 }
 
+#if CUDA_VERSION >= 12030
+// Captures `work` into a graph with one node: the code of the end, then that of a question to the graph.
+std::string after_capture_to_a_graph(World& w, const std::function<void()>& work, bool elsewhere = false) {
+  const CUgraph g = w.graph();
+  w.empty_node(g);
+  (void)w.d.cuStreamBeginCaptureToGraph(w.a, g, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  work();
+  CUgraph back = nullptr;
+  const auto end = [&] { return w.d.cuStreamEndCapture(w.a, &back); };
+  const CUresult code = elsewhere ? w.elsewhere(end) : end();
+  size_t count = 0;
+  const CUresult there = w.d.cuGraphGetNodes(g, nullptr, &count);
+  if (there != CUDA_SUCCESS) std::erase(w.graphs, g);
+  return say({code, there});
+}
+#endif
+
 }  // namespace
 
 std::vector<Fact> capture_facts() {
@@ -306,18 +323,42 @@ std::vector<Fact> capture_facts() {
                   std::to_string(GraphView(g).node_count());
          },
          12030},
-        {"CaptureToAGraphThatBreaksLeavesItsNodes", "901 2",
+        // The code of the end, then what cuGraphGetNodes answers.
+        {"CaptureToAGraphThatBreaksDestroysIt", "901 1",
          [](W w) {
-           const CUgraph g = w.graph();
-           w.empty_node(g);
-           (void)w.d.cuStreamBeginCaptureToGraph(w.a, g, nullptr, nullptr, 0,
+           return after_capture_to_a_graph(w, [&] { (void)w.work(w.a), (void)w.d.cuStreamSynchronize(w.a); });
+         },
+         12030},
+        {"CaptureToAGraphThatIsNotJoinedDestroysIt", "904 1",
+         [](W w) {
+           return after_capture_to_a_graph(w, [&] {
+             (void)w.work(w.a), (void)w.d.cuEventRecord(w.event, w.a);
+             (void)w.d.cuStreamWaitEvent(w.b, w.event, 0), (void)w.work(w.b);
+           });
+         },
+         12030},
+        {"CaptureToAGraphThatAnotherThreadEndsDestroysIt", "908 1",
+         [](W w) {
+           return after_capture_to_a_graph(
+               w, [&] { (void)w.work(w.a); }, true);
+         },
+         12030},
+        {"CaptureToABodyThatBreaksDestroysTheBody", "901, body 1, graph 0, destroy 0",
+         [](W w) {
+           Graph owner;
+           CUgraph body = owner.if_node(owner.condition(0u)).body().get();
+           const CUgraph g = owner.release();
+           (void)w.d.cuStreamBeginCaptureToGraph(w.a, body, nullptr, nullptr, 0,
                                                  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
            (void)w.work(w.a), (void)w.d.cuStreamSynchronize(w.a);
            CUgraph back = nullptr;
            const CUresult code = w.d.cuStreamEndCapture(w.a, &back);
-           return say({code}) + " " + std::to_string(GraphView(g).node_count());
+           size_t count = 0;
+           std::string out = say({code}) + ", body " + say({w.d.cuGraphGetNodes(body, nullptr, &count)});
+           out += ", graph " + say({w.d.cuGraphGetNodes(g, nullptr, &count)});
+           return out + ", destroy " + say({w.d.cuGraphDestroy(g)});
          },
-         12030},
+         12030, Risk::MayEndTheProcess},
 #endif
   };
 }

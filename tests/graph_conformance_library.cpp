@@ -218,6 +218,26 @@ std::vector<Fact> library_facts() {
          return std::to_string(w.value());
        },
        12030},
+      {"RondoKnowsThatABrokenCaptureTookTheGraph", "lost, and 3 from before",
+       [launch, text_of](W w) {
+         std::optional<GraphExec> exec;
+         {
+           Graph g;
+           g.add(kernel(w.store, 1, 1, 0, w.memory, 3u));
+           exec = g.instantiate();
+           (void)text_of([&] {
+             capture_into(g, w.a, {}, [&] {
+               launch(w, w.a, w.store, w.memory, 4);
+               (void)w.d.cuStreamSynchronize(w.a);
+             });
+           });
+           const std::string text = text_of([&] { (void)g.node_count(); });
+           if (text.find("this graph was lost when a capture into it") != 0) return text;
+         }
+         exec->launch(w.a);
+         return "lost, and " + std::to_string(w.value()) + " from before";
+       },
+       12030},
       {"RondoDestroysAnExecDuringACapture", "1 node",
        [launch](W w) {
          Graph g;

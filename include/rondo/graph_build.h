@@ -16,6 +16,7 @@ namespace rondo::graph {
 
 namespace detail {
 struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
+class Dependencies;
 }
 class GraphView;
 class GraphExec;
@@ -79,6 +80,7 @@ class NodeView {
  private:
   friend class GraphView;
   friend class GraphExec;
+  friend class detail::Dependencies;
   const driver::Driver& driver() const;
   void expect(NodeKind kind, const char* what) const;
   CUgraphNode node_ = nullptr;
@@ -132,7 +134,8 @@ class GraphView {
   GraphView(CUgraph graph);
 
   // The handle for raw calls. What they do is not seen by Rondo, so attributes of kernel nodes are read from
-  // the driver at the next update of an exec (two to six calls a kernel node) instead of being known.
+  // the driver at the next update of an exec (two to six calls a kernel node) instead of being known. Null
+  // when the graph was lost (Capture::finish).
   CUgraph get() const noexcept;
   bool operator==(const GraphView& other) const noexcept { return graph_ == other.graph_; }
 

@@ -11,6 +11,22 @@ GraphState::~GraphState() {
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
 }
 
+void GraphState::lose() noexcept {
+  if (lost) return;
+  lost = true;
+  owned = false;
+  changed();
+  for (const auto& child : moved_in) child->lose();
+  if (within) within->lose();
+}
+
+void throw_lost() {
+  throw Error(ErrorKind::Usage,
+              "this graph was lost when a capture into it, or into a part of it, broke: the driver destroys "
+              "such a graph. Build it anew; a graph that must outlive a broken capture takes the work as a "
+              "child: Graph work = capture(...); graph.child(work)");
+}
+
 Dependencies::Dependencies(const After& after) {
   const std::span<const Dependency> list = after.list();
   count_ = list.size();
@@ -20,6 +36,7 @@ Dependencies::Dependencies(const After& after) {
     nodes_ = many_.get();
   }
   for (size_t i = 0; i < count_; ++i) {
+    expect_not_lost(list[i].node.state_);
     nodes_[i] = list[i].node.get();
     full_ &= list[i].data.full();
   }
@@ -59,12 +76,16 @@ std::string describe_edge(const driver::Driver& d, NodeView from, NodeView to) {
 
 GraphView::GraphView(CUgraph graph) : graph_(graph) {}
 
-const driver::Driver& GraphView::driver() const { return state_ ? state_->driver : driver::driver(); }
+const driver::Driver& GraphView::driver() const {
+  detail::expect_not_lost(state_);
+  return state_ ? state_->driver : driver::driver();
+}
 
 CUgraph GraphView::get() const noexcept {
   if (state_) {
     state_->plain = false;
     state_->changed();
+    if (state_->lost) return nullptr;
   }
   return graph_;
 }
@@ -155,6 +176,7 @@ void GraphView::remove(NodeView node) {
 
 NodeView GraphView::find_in_clone(NodeView original) const {
   const driver::Driver& d = driver();
+  detail::expect_not_lost(original.state_);
   CUgraphNode node = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphNodeFindInClone(&node, original.get(), graph_),
                     detail::describe_node(d, original.get()));

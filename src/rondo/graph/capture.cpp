@@ -114,6 +114,8 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     require(Feature::CaptureToGraph);
     const detail::Dependencies deps(after);
     if (into_->state_) {
+      detail::expect_not_lost(into_->state_);
+      state_ = into_->state_->shared_from_this();
       into_->state_->plain = false;
       into_->state_->changed();
     }
@@ -156,7 +158,12 @@ CUresult Capture::stop(CUgraph* graph) noexcept {
     const std::lock_guard lock(stack_->mutex);
     std::erase(stack_->open, this);
   }
-  return driver_->cuStreamEndCapture(stream_, graph);
+  const CUresult code = driver_->cuStreamEndCapture(stream_, graph);
+  if (into_ && code != CUDA_SUCCESS) {
+    lost_ = true;
+    if (state_) state_->lose();
+  }
+  return code;
 }
 
 Capture::~Capture() {
@@ -247,7 +254,16 @@ void Capture::finish() {
     (void)end();
     return;
   }
-  (void)finish_raw();
+  try {
+    (void)finish_raw();
+  } catch (const Error& e) {
+    if (!lost_) throw;
+    throw Error(e.kind(),
+                std::string(e.what()) +
+                    ". The graph that it was captured into is lost with it, and so is a graph that holds "
+                    "that one: the driver destroys it. Build it anew; a graph that must outlive a broken "
+                    "capture takes the work as a child: Graph work = capture(...); graph.child(work)");
+  }
 }
 
 // ---------------------------------------------------------------- several streams

@@ -121,7 +121,7 @@ void GraphExec::upload(CUstream stream) const {
 Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   ExecState& s = state();
   const std::lock_guard lock(s.lock);
-  const driver::Driver& d = *s.driver;
+  const driver::Driver& d = graph.driver();
   detail::ExecShared& known = *s.shared;
   Updated out;
   const bool new_plain = graph.state_ && graph.state_->plain;
@@ -195,16 +195,17 @@ CUcontext current(const driver::Driver& d) {
 }  // namespace
 
 // One driver call on the exec, alone. `s` is its state, `d` the driver.
-#define RONDO_EXEC(node, call)         \
-  ExecState& s = state();              \
-  const driver::Driver& d = *s.driver; \
-  const std::lock_guard lock(s.lock);  \
+#define RONDO_EXEC(node, call)            \
+  detail::expect_not_lost((node).state_); \
+  ExecState& s = state();                 \
+  const driver::Driver& d = *s.driver;    \
+  const std::lock_guard lock(s.lock);     \
   RONDO_GRAPH_CHECK(d, Update, call, detail::describe_node(d, (node).get()))
 
 void GraphExec::set(NodeView node, const KernelParams& params) {
   for (const CUlaunchAttribute& a : params.attributes) {
     if (static_cast<int>(a.id) == 13) continue;  // device-updatable: for good, and its value holds a handle
-    const driver::Driver& d = *state().driver;
+    const driver::Driver& d = node.driver();
     CUlaunchAttributeValue has{};
     RONDO_GRAPH_CHECK(d, Update, cuGraphKernelNodeGetAttribute(node.get(), a.id, &has),
                       fmt::format("attribute {} of {}", static_cast<int>(a.id), node.describe()));
@@ -229,6 +230,7 @@ void GraphExec::set(NodeView node, const CUDA_HOST_NODE_PARAMS& params) {
   RONDO_EXEC(node, cuGraphExecHostNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const GraphView& child) {
+  detail::expect_not_lost(child.state_);
   RONDO_EXEC(node, cuGraphExecChildGraphNodeSetParams(s.exec, node.get(), child.graph_));
 }
 void GraphExec::set(NodeView node, CUevent event) {

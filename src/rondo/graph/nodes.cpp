@@ -62,8 +62,9 @@ std::string describe_copy(const CUDA_MEMCPY3D& p) {
 // A graph with itself as a child has no end: cuGraphAddChildGraphNode of driver 580 ends the process
 // (docs/graph_facts.md). The same would be a graph as a child of one of its own parts, so parts of one graph
 // are no children of each other.
-void refuse_own_part(CUgraph graph, const detail::GraphState* state, CUgraph child,
-                     const detail::GraphState* of_child) {
+void check_child(CUgraph graph, const detail::GraphState* state, CUgraph child,
+                 const detail::GraphState* of_child) {
+  detail::expect_not_lost(of_child);
   const detail::GraphState* root = detail::root_of(state);
   if (graph == child)
     throw Error(ErrorKind::Usage,
@@ -205,7 +206,7 @@ NodeView GraphView::host(std::function<void()> work, After after) {
 }
 
 NodeView GraphView::child(const GraphView& child, After after) {
-  refuse_own_part(graph_, state_, child.graph_, child.state_);
+  check_child(graph_, state_, child.graph_, child.state_);
   RONDO_ADD(CU_GRAPH_NODE_TYPE_GRAPH, "child graph",
             cuGraphAddChildGraphNode(&node, graph_, deps.nodes(), deps.count(), child.graph_),
             { params_out.graph.graph = child.graph_; });
@@ -216,7 +217,7 @@ NodeView GraphView::child(const GraphView& child, After after) {
 NodeView GraphView::child(Graph&& child, After after) {
   require(Feature::ChildMove);
 #if CUDA_VERSION >= 12090
-  refuse_own_part(graph_, state_, child.graph_, child.state_);
+  check_child(graph_, state_, child.graph_, child.state_);
   const driver::Driver& d = driver();
   const Dependencies deps(after);
   if (state_) state_->changed();

@@ -5,7 +5,10 @@
 
 namespace rondo::graph {
 
-const driver::Driver& NodeView::driver() const { return state_ ? state_->driver : driver::driver(); }
+const driver::Driver& NodeView::driver() const {
+  detail::expect_not_lost(state_);
+  return state_ ? state_->driver : driver::driver();
+}
 
 NodeKind NodeView::kind() const {
   CUgraphNodeType type{};
@@ -204,6 +207,7 @@ void NodeView::set(const CUlaunchAttribute& a) const {
 }
 
 void NodeView::copy_attributes_from(NodeView other) const {
+  detail::expect_not_lost(other.state_);
   if (state_) {
     state_->plain = false;
     state_->changed();

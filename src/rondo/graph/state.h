@@ -24,7 +24,7 @@ struct AttributeRecord {
   std::vector<Of> nodes;
 };
 
-struct GraphState {
+struct GraphState : std::enable_shared_from_this<GraphState> {
   GraphState(const driver::Driver& d, CUgraph g, bool is_owned) : driver(d), graph(g), owned(is_owned) {}
   ~GraphState();
   GraphState(const GraphState&) = delete;
@@ -32,10 +32,14 @@ struct GraphState {
 
   // Something about nodes or attributes is different from here on.
   void changed() noexcept { ++version, record.reset(); }
+  // A capture into it, or into a part of it, broke. The driver has destroyed what was captured into; of a
+  // graph around that nobody knows what is left. So none of it is touched again, not even to destroy it.
+  void lose() noexcept;
 
   const driver::Driver& driver;
   CUgraph graph;
   bool owned;
+  bool lost = false;
   // Every node came through Rondo one by one, and none was given an attribute: nothing needs to be read.
   bool plain = false;
   uint64_t version = 0;
@@ -44,6 +48,12 @@ struct GraphState {
   std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
   GraphState* within = nullptr;                       // what it was moved into
 };
+
+[[noreturn]] void throw_lost();
+inline void expect_not_lost(const GraphState* state) {
+  if (state && state->lost) [[unlikely]]
+    throw_lost();
+}
 
 // The graph that holds this one and everything beside it.
 inline const GraphState* root_of(const GraphState* state) noexcept {
