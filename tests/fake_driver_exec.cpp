@@ -67,6 +67,20 @@ const Node* culprit(CUgraph g, const std::function<bool(const Node&)>& what, CUg
     if (const Node* node = fake->find<Node>(handle); what(*node)) return *n = handle, node;
   return nullptr;
 }
+// A node of a kind that the host must start, in a body.
+const Node* culprit_in_bodies(CUgraph g, CUgraphNode* n) {
+  const auto of_the_host = [](const Node& x) {
+    return x.type != CU_GRAPH_NODE_TYPE_KERNEL && x.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+           x.type != CU_GRAPH_NODE_TYPE_MEMSET && x.type != CU_GRAPH_NODE_TYPE_GRAPH &&
+           x.type != CU_GRAPH_NODE_TYPE_EMPTY && !conditional(x);
+  };
+  for (CUgraphNode handle : fake->find<Graph>(g)->nodes)
+    for (CUgraph body : fake->find<Node>(handle)->p.bodies) {
+      if (const Node* found = culprit(body, of_the_host, n)) return found;
+      if (const Node* found = culprit_in_bodies(body, n)) return found;
+    }
+  return nullptr;
+}
 
 CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
   ENTER_RELEASE("cuGraphInstantiateWithParams");
@@ -74,6 +88,7 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
   REQUIRE(graph && !graph->parent);
   p->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
   p->hErrNode_out = nullptr;
+  UNSAFE_IN_CAPTURE();
   if (entered != CUDA_SUCCESS) {
     culprit(
         g, [](const Node& n) { return n.type == CU_GRAPH_NODE_TYPE_KERNEL; }, &p->hErrNode_out);
@@ -98,8 +113,9 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
       return n.type != CU_GRAPH_NODE_TYPE_KERNEL && n.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
              n.type != CU_GRAPH_NODE_TYPE_MEMSET && n.type != CU_GRAPH_NODE_TYPE_GRAPH;
     };
-    if (culprit(g, host_only, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_NOT_SUPPORTED);
+    if (culprit(g, host_only, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_INVALID_VALUE);
   }
+  if (culprit_in_bodies(g, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_INVALID_VALUE);
   for (const auto& [handle, value] : graph->conditions)
     if (!fake->has(g, [handle = handle](const Node& n) { return n.p.condition == handle; }))
       return refuse(5, CUDA_ERROR_INVALID_VALUE);
@@ -147,20 +163,62 @@ bool updatable(const ExecNode& n) { return n.p.attributes.count(kDeviceUpdatable
 
 Verdict compare_node(const Exec& e, const ExecNode& was, const ExecNode& is);
 
-Verdict compare(const Exec& e, const ExecGraph& was, const ExecGraph& is) {
-  if (was.nodes.size() != is.nodes.size()) return {2};
-  for (size_t i = 0; i < is.nodes.size(); ++i) {
-    const ExecNode &a = was.nodes[i], &b = is.nodes[i];
+bool any_updatable(const ExecGraph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const ExecNode& n) {
+    return updatable(n) || std::any_of(n.inner.begin(), n.inner.end(), any_updatable);
+  });
+}
+
+std::vector<size_t> exits(const ExecGraph& g) {
+  std::vector<bool> waited(g.nodes.size());
+  for (const ExecNode& n : g.nodes)
+    for (const auto& [index, d] : n.deps) waited[index] = true;
+  std::vector<size_t> out;
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    if (!waited[i]) out.push_back(i);
+  return out;
+}
+
+// Which node of `was` each of `is` stands for: exits in their order, then dependencies in the order of edges,
+// as <cuda.h> says at cuGraphExecUpdate; not the order in which nodes were added.
+Verdict pair_nodes(const ExecGraph& was, const ExecGraph& is, std::vector<size_t>* partner) {
+  constexpr size_t kNone = SIZE_MAX;
+  const size_t count = is.nodes.size();
+  if (was.nodes.size() != count) return {2};
+  const std::vector<size_t> old_exits = exits(was), new_exits = exits(is);
+  if (new_exits.size() != old_exits.size()) return {2, is.nodes[new_exits.back()].origin};
+  partner->assign(count, kNone);
+  std::vector<bool> taken(count);
+  std::vector<size_t> open;
+  const auto join = [&](size_t old_one, size_t new_one) {
+    (*partner)[new_one] = old_one, taken[old_one] = true;
+    open.push_back(new_one);
+  };
+  for (size_t i = 0; i < new_exits.size(); ++i) join(old_exits[i], new_exits[i]);
+  while (!open.empty()) {
+    const size_t at = open.back();
+    open.pop_back();
+    const ExecNode &a = was.nodes[(*partner)[at]], &b = is.nodes[at];
     if (a.type != b.type) return {3, b.origin};
     if (a.deps.size() != b.deps.size()) return {2, b.origin};
-    for (size_t k = 0; k < a.deps.size(); ++k) {
-      const Dep &da = a.deps[k].second, &db = b.deps[k].second;
-      if (a.deps[k].first != b.deps[k].first || da.from_port != db.from_port || da.type != db.type)
-        return {2, b.origin, is.nodes[b.deps[k].first].origin};
+    for (size_t k = 0; k < b.deps.size(); ++k) {
+      const auto& [old_dep, old_edge] = a.deps[k];
+      const auto& [new_dep, new_edge] = b.deps[k];
+      const bool both_open = (*partner)[new_dep] == kNone && !taken[old_dep];
+      if ((!both_open && (*partner)[new_dep] != old_dep) || old_edge.from_port != new_edge.from_port ||
+          old_edge.type != new_edge.type)
+        return {2, b.origin, is.nodes[new_dep].origin};
+      if (both_open) join(old_dep, new_dep);
     }
   }
+  return {};
+}
+
+Verdict compare(const Exec& e, const ExecGraph& was, const ExecGraph& is) {
+  std::vector<size_t> partner;
+  if (const Verdict v = pair_nodes(was, is, &partner); v.result) return v;
   for (size_t i = 0; i < is.nodes.size(); ++i)
-    if (const Verdict v = compare_node(e, was.nodes[i], is.nodes[i]); v.result) return v;
+    if (const Verdict v = compare_node(e, was.nodes[partner[i]], is.nodes[i]); v.result) return v;
   return {};
 }
 
@@ -171,7 +229,6 @@ int attribute(const Payload& p, int id) {
 
 Verdict compare_node(const Exec& e, const ExecNode& was, const ExecNode& is) {
   const Payload &a = was.p, &b = is.p;
-  if (updatable(was) || updatable(is)) return {6, is.origin};
   switch (static_cast<int>(was.type)) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       if (attribute(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) != attribute(b, CU_LAUNCH_ATTRIBUTE_COOPERATIVE))
@@ -211,8 +268,10 @@ Verdict compare_node(const Exec& e, const ExecNode& was, const ExecNode& is) {
 }
 
 void take(ExecGraph* to, const ExecGraph& from) {
+  std::vector<size_t> partner;
+  (void)pair_nodes(*to, from, &partner);
   for (size_t i = 0; i < from.nodes.size(); ++i) {
-    ExecNode& n = to->nodes[i];
+    ExecNode& n = to->nodes[partner[i]];
     const auto attributes = n.p.attributes;
     n.p = from.nodes[i].p;
     // The trap: success is said and these stay as they were.
@@ -232,6 +291,10 @@ CUresult GraphExecUpdate(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo* 
   info->result = CU_GRAPH_EXEC_UPDATE_ERROR;
   if (entered != CUDA_SUCCESS) return entered;
   const ExecGraph is = snapshot(g);
+  if (any_updatable(e->graph) || any_updatable(is)) {
+    info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   const Verdict v = compare(*e, e->graph, is);
   info->result = static_cast<CUgraphExecUpdateResult>(v.result);
   info->errorNode = v.node;

@@ -52,6 +52,7 @@ struct Event : Thing {
   Event() : Thing("event") {}
   double time = 0;
   uint64_t capture = 0;  // of the last record; ids are never used again
+  bool recorded = false;
   std::vector<Dep> tip;
 };
 

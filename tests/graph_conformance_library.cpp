@@ -238,6 +238,18 @@ std::vector<Fact> library_facts() {
          return "lost, and " + std::to_string(w.value()) + " from before";
        },
        12030},
+      {"RondoInstantiatesDuringACapture", "1 node, 5",
+       [launch](W w) {
+         Graph g;
+         g.add(kernel(w.store, 1, 1, 0, w.memory, 5u));
+         std::optional<GraphExec> exec;
+         const Graph captured = capture(w.a, [&] {
+           launch(w, w.a, w.store, w.memory + 4, 1);
+           exec = g.instantiate();
+         });
+         exec->launch(w.a);
+         return std::to_string(captured.node_count()) + " node, " + std::to_string(w.value());
+       }},
       {"RondoDestroysAnExecDuringACapture", "1 node",
        [launch](W w) {
          Graph g;

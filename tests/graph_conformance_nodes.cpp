@@ -138,7 +138,7 @@ std::vector<Fact> exec_facts() {
          (void)w.d.cuGraphAddDependencies_v1(g, &y, &x, 1);
          return w.instantiate(g);
        }},
-      {"AHostNodeForDeviceLaunch", "801/3 node",
+      {"AHostNodeForDeviceLaunch", "1/3 node",
        [](W w) {
          const CUgraph g = w.graph();
          w.kernel_node(g), w.host_node(g);
@@ -294,7 +294,7 @@ std::vector<Fact> exec_facts() {
          return say({w.d.cuGraphClone(&copy, g.get())});
        },
        12030},
-      {"AHostNodeInABody", "801",
+      {"AHostNodeInABody", "0, then 1/3 node",
        [](W w) {
          Graph g;
          Condition c = g.if_node(g.condition(0u));

@@ -42,13 +42,29 @@ std::vector<Fact> update_facts() {
            w.kernel_node(x, {xa}), w.kernel_node(y), w.kernel_node(y);
            return w.update(x, y);
          }},
-        {"UpdateToAnotherOrderOfEdges", "910/2 node from",
+        {"UpdateToAnotherOrderOfEdges", "910/3 node",
          [](W w) {
            const CUgraph x = w.graph(), y = w.graph();
            const CUgraphNode xa = w.kernel_node(x), xb = w.fill_node(x), ya = w.kernel_node(y),
                              yb = w.fill_node(y);
            w.empty_node(x, {xa, xb}), w.empty_node(y, {yb, ya});
            return w.update(x, y);
+         }},
+        // Nodes of one kind, edges in another order: each node takes the place that its edge says.
+        {"UpdatePairsNodesByTheOrderOfEdges", "0/0 3 4",
+         [](W w) {
+           const auto pair = [&](uint32_t first, bool swapped) {
+             Graph g;
+             const NodeView a = g.add(kernel(w.store, 1, 1, 0, w.memory, first)),
+                            b = g.add(kernel(w.store, 1, 1, 0, w.memory + 4, first + 1));
+             swapped ? g.empty({b, a}) : g.empty({a, b});
+             return g.release();
+           };
+           const CUgraph x = w.graphs.emplace_back(pair(1, false)), y = w.graphs.emplace_back(pair(3, true));
+           const CUgraphExec e = w.exec(x);
+           const std::string answer = w.update(e, y);
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return answer + " " + std::to_string(w.value(0)) + " " + std::to_string(w.value(1));
          }},
         {"UpdateToAnotherFunction", "0/0",
          [](W w) {
@@ -123,7 +139,7 @@ std::vector<Fact> update_facts() {
            return answer + " " + std::to_string(w.value());
          }},
 #if CUDA_VERSION >= 12040
-        {"UpdateOfADeviceUpdatableNode", "910/6 node",
+        {"UpdateOfADeviceUpdatableNode", "801/0",
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::device_updatable()),
                            kernel_with(w, attribute::device_updatable()));

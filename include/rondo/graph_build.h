@@ -241,8 +241,8 @@ class Graph : public GraphView {
   // until then. Errors: Device; the graph is then still owned.
   CUgraph release();
 
-  // Makes it executable. Errors: Device, with the driver's result, the node at fault, the cause and the
-  // remedy.
+  // Makes it executable; also while this thread captures, which is not disturbed. Errors: Device, with the
+  // driver's result, the node at fault, the cause and the remedy; Usage for options that exclude each other.
   GraphExec instantiate() const;
   GraphExec instantiate(const InstantiateOptions& options) const;
 

@@ -24,7 +24,8 @@ struct InstantiateOptions {
       upload_to;  // uploads at once, in this stream, so that the first launch does not pay for it
 };
 
-// What became of an update. When not ok the exec is as it was.
+// What became of an update. When not ok the exec is as it was: `code` is then 910, or 801 for graphs with
+// device-updatable nodes.
 struct [[nodiscard]] Updated {
   bool ok = false;
   CUresult code = CUDA_SUCCESS;

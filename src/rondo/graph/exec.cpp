@@ -58,11 +58,19 @@ std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
         ErrorKind::Usage,
         "instantiate with auto_free and device_launch: the driver has only one of them at a time. Free the "
         "memory in the graph, or launch it from the host");
+  if (options.upload_to && *options.upload_to && Stream::borrow(*options.upload_to).capturing())
+    throw Error(ErrorKind::Usage,
+                fmt::format("instantiate cannot upload to {}, which is being captured: an upload is no node. "
+                            "Leave upload_to out, or give another stream",
+                            detail::describe_stream(*options.upload_to)));
   std::unique_ptr<ExecState> state = make_state(d, nullptr);
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = flags_of(options);
   params.hUploadStream = options.upload_to.value_or(nullptr);
-  const CUresult code = d.cuGraphInstantiateWithParams(&state->exec, graph, &params);
+  // It concerns no stream, yet a thread that captures would be refused, and its capture broken; a thread that
+  // does not would break captures in global mode elsewhere. So it is let through.
+  CUresult code = CUDA_SUCCESS;
+  detail::let_through(d, [&] { code = d.cuGraphInstantiateWithParams(&state->exec, graph, &params); });
   if (code != CUDA_SUCCESS || params.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     std::string context = describe(params.result_out);
     if (params.hErrNode_out) context += "; " + detail::describe_node(d, params.hErrNode_out);
@@ -158,7 +166,11 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
     out.ok = true;
     return out;
   }
-  if (out.code != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+  // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
+  // result that says success (driver 580).
+  if (out.code == CUDA_ERROR_NOT_SUPPORTED)
+    info.result = out.result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  else if (out.code != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
     fail(d, out.code, Phase::Update, "cuGraphExecUpdate(",
          info.errorNode ? detail::describe_node(d, info.errorNode) : "", static_cast<int>(info.result));
   out.node = graph.view(info.errorNode);
