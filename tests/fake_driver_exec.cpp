@@ -470,6 +470,8 @@ CUresult Model::perform(CUgraphNodeType type, const Payload& p, bool in_graph, E
       l.dependent = p.dependent;
       l.params = p.arguments;
       l.in_graph = in_graph;
+      if (const auto at = p.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION); at != p.attributes.end())
+        l.cluster = at->second.clusterDim.x;
       face.launches.push_back(l);
       clock_ms += 1;
       if (const auto body = face.bodies.find(l.kernel); body != face.bodies.end()) body->second(l);

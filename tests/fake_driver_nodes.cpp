@@ -221,6 +221,7 @@ CUresult GraphKernelNodeSetParams(CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* 
 }
 CUresult GraphKernelNodeGetAttribute(CUgraphNode n, CUkernelNodeAttrID id, CUkernelNodeAttrValue* value) {
   NODE("cuGraphKernelNodeGetAttribute", CU_GRAPH_NODE_TYPE_KERNEL);
+  REQUIRE(static_cast<int>(id) != 11);  // a preferred cluster dimension is set, and never told
   const auto at = node->p.attributes.find(static_cast<int>(id));
   std::memset(value, 0, sizeof *value);
   if (at != node->p.attributes.end()) *value = at->second;

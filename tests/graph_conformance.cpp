@@ -53,6 +53,18 @@ const char kConditionKernels[] = R"(
 }
 )";
 
+// Writes how many blocks its cluster has.
+const char kClusterKernels[] = R"(
+.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry cluster_size(.param .u64 p) {
+  .reg .b32 %r<2>; .reg .b64 %a<3>;
+  ld.param.u64 %a1, [p]; cvta.to.global.u64 %a2, %a1; mov.u32 %r1, %cluster_nctaid.x;
+  st.global.u32 [%a2], %r1; ret;
+}
+)";
+
 class FakeWorld final : public World {
  public:
   FakeWorld() : FakeWorld(std::make_unique<Machine>()) {}
@@ -61,7 +73,7 @@ class FakeWorld final : public World {
  private:
   explicit FakeWorld(std::unique_ptr<Machine> m) : World(m->d), machine_(std::move(m)) {
     nop = machine_->nop, store = machine_->store, add = machine_->add;
-    count_down = machine_->count_down, choose = machine_->choose;
+    count_down = machine_->count_down, choose = machine_->choose, cluster_size = machine_->cluster_size;
     open_objects();
   }
   std::unique_ptr<Machine> machine_;
@@ -84,16 +96,13 @@ class RealWorld final : public World {
     RONDO_CU(d, cuModuleGetFunction(&nop, module_, "nop"));
     RONDO_CU(d, cuModuleGetFunction(&store, module_, "store"));
     RONDO_CU(d, cuModuleGetFunction(&add, module_, "add"));
-    // Without them the facts about conditions fail, each with the reason.
-    if (d.version >= 12030) {
-      if (const CUresult code = d.cuModuleLoadDataEx(&conditions_, kConditionKernels, 0, nullptr, nullptr);
-          code != CUDA_SUCCESS) {
-        without_conditions = driver::describe(d, code);
-      } else {
-        RONDO_CU(d, cuModuleGetFunction(&count_down, conditions_, "count_down"));
-        RONDO_CU(d, cuModuleGetFunction(&choose, conditions_, "choose"));
-      }
+    // Without them the facts about conditions or clusters fail, each with the reason.
+    if (d.version >= 12030 && load(kConditionKernels, "kernels that set conditions", &conditions_)) {
+      RONDO_CU(d, cuModuleGetFunction(&count_down, conditions_, "count_down"));
+      RONDO_CU(d, cuModuleGetFunction(&choose, conditions_, "choose"));
     }
+    if (load(kClusterKernels, "kernels in clusters", &clusters_))
+      RONDO_CU(d, cuModuleGetFunction(&cluster_size, clusters_, "cluster_size"));
     image = kKernels;
     open_objects();
   }
@@ -102,11 +111,18 @@ class RealWorld final : public World {
     CUcontext ignored = nullptr;
     (void)d.cuModuleUnload(module_);
     if (conditions_) (void)d.cuModuleUnload(conditions_);
+    if (clusters_) (void)d.cuModuleUnload(clusters_);
     (void)d.cuCtxPopCurrent(&ignored);
   }
 
  private:
-  CUmodule module_ = nullptr, conditions_ = nullptr;
+  bool load(const char* text, const char* what, CUmodule* module) {
+    const CUresult code = d.cuModuleLoadDataEx(module, text, 0, nullptr, nullptr);
+    if (code == CUDA_SUCCESS) return true;
+    missing += std::string(" (") + what + " cannot be loaded: " + driver::describe(d, code) + ")";
+    return false;
+  }
+  CUmodule module_ = nullptr, conditions_ = nullptr, clusters_ = nullptr;
 };
 
 std::vector<Fact> all_facts() {
@@ -124,8 +140,7 @@ std::string observe(World& w, const Fact& f) {
   } catch (const Error& e) {
     observed = std::string("threw: ") + e.what();
   }
-  if (observed != f.expected && !w.without_conditions.empty())
-    observed += " (kernels that set conditions cannot be loaded: " + w.without_conditions + ")";
+  if (observed != f.expected) observed += w.missing;
   return observed;
 }
 

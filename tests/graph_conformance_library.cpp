@@ -89,13 +89,13 @@ std::vector<Fact> library_facts() {
        }},
       {"RondoComparesAttributes", "refused, then anew",
        [](W w) {
-         const auto with = [&](int priority) {
+         const auto with = [&](CUlaunchMemSyncDomain domain) {
            Graph g;
-           g.add(kernel(w.nop, 1, 1, 0).with(attribute::priority(priority)));
+           g.add(kernel(w.nop, 1, 1, 0).with(attribute::memory_sync_domain(domain)));
            return g;
          };
-         GraphExec exec = with(0).instantiate();
-         const Graph other = with(-1);
+         GraphExec exec = with(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT).instantiate();
+         const Graph other = with(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
          if (exec.update(other).ok) return std::string("taken");
          return std::string(exec.update_or_reinstantiate(other).how == UpdateHow::Reinstantiated
                                 ? "refused, then anew"

@@ -114,6 +114,69 @@ std::vector<Fact> update_facts() {
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::cluster({2})), kernel_with(w, attribute::cluster({4})));
          }},
+        // How many blocks a cluster has when it runs: before the update, and after it.
+        {"UpdateOfTheClusterDimensionCounts", "2, 0/0 4",
+         [](W w) {
+           const auto graph = [&](unsigned cluster) {
+             const CUgraph g = w.graph();
+             CUdeviceptr p = w.memory;
+             void* args[] = {&p};
+             CUDA_KERNEL_NODE_PARAMS k = kernel_shape(w.cluster_size, 8, 1, 0);
+             k.kernelParams = args;
+             CUgraphNode n = nullptr;
+             RONDO_CU(w.d, cuGraphAddKernelNode(&n, g, nullptr, 0, &k));
+             w.attribute(n, attribute::cluster({cluster}));
+             return g;
+           };
+           const CUgraphExec e = w.exec(graph(2));
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           std::string out = std::to_string(w.value()) + ", " + w.update(e, graph(4));
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return out + " " + std::to_string(w.value());
+         }},
+        {"UpdateOfTheAccessPolicyWindow", "0/0",
+         [kernel_with](W w) {
+           CUaccessPolicyWindow window{};
+           window.base_ptr = reinterpret_cast<void*>(w.memory);
+           window.num_bytes = 1024;
+           window.hitRatio = 1;
+           window.hitProp = CU_ACCESS_PROPERTY_PERSISTING;
+           const CUgraph x = kernel_with(w, attribute::access_policy(window));
+           window.num_bytes = 2048;
+           return w.update(x, kernel_with(w, attribute::access_policy(window)));
+         }},
+        {"UpdateOfTheClusterSchedulingPolicy", "0/0",
+         [kernel_with](W w) {
+           const auto with = [&](CUclusterSchedulingPolicy policy) {
+             CUlaunchAttribute a{};
+             a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+             a.value.clusterSchedulingPolicyPreference = policy;
+             return kernel_with(w, a);
+           };
+           return w.update(with(CU_CLUSTER_SCHEDULING_POLICY_SPREAD),
+                           with(CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING));
+         }},
+        {"UpdateOfAGraphWithMemory", "0/0",
+         [](W w) {
+           const auto graph = [&] {
+             const CUgraph g = w.graph();
+             CUgraphNode n = nullptr;
+             CUdeviceptr p = 0;
+             (void)w.alloc_node(g, 256, &n, &p);
+             return g;
+           };
+           return w.update(graph(), graph());
+         }},
+        {"UpdateOfAGraphWithACondition", "0/0",
+         [](W w) {
+           const auto graph = [&] {
+             Graph g;
+             g.if_node(g.condition(0u)).body().add(kernel(w.nop, 1, 1, 0));
+             return w.graphs.emplace_back(g.release());
+           };
+           return w.update(graph(), graph());
+         },
+         12030},
         {"UpdateOfTheMemorySyncDomain", "0/0",
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::memory_sync_domain(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT)),

@@ -204,61 +204,6 @@ TEST_F(Execs, AnUpdateThatIsRefusedInstantiatesAnewWhenAsked) {
   EXPECT_EQ(word(0), 201u);
 }
 
-// The driver says success and keeps the old cluster dimension.
-TEST_F(Execs, AttributesThatAnUpdateWouldKeepSilentlyRefuseIt) {
-  const auto with_cluster = [&](unsigned x) {
-    Graph g;
-    g.add(kernel(m_.nop, 8, 1, 0).with(attribute::cluster({x})));
-    return g;
-  };
-  GraphExec exec = with_cluster(2).instantiate();
-  const Graph wider = with_cluster(4);
-  CUgraphExecUpdateResultInfo info{};
-  EXPECT_EQ(d_.cuGraphExecUpdate(exec.get(), wider.get(), &info), CUDA_SUCCESS);
-  EXPECT_EQ(m_.fake.exec_attribute_cluster_x(exec.get(), 0), 2) << "the trap that this guards against";
-  const Updated updated = exec.update(wider);
-  EXPECT_FALSE(updated.ok);
-  EXPECT_TRUE(updated.attributes_differ);
-  EXPECT_EQ(updated.node, wider.nodes()[0]);
-  EXPECT_EQ(updated.reason,
-            "the cluster dimension of kernel node nop differs: the driver may say success and keep the old "
-            "value, so the "
-            "update was not made. Instantiate anew (update_or_reinstantiate), or update with "
-            "AttributeCheck::Skip if it "
-            "does not matter");
-  EXPECT_EQ(exec.update_or_reinstantiate(wider).how, UpdateHow::Reinstantiated);
-  EXPECT_EQ(m_.fake.exec_attribute_cluster_x(exec.get(), 0), 4);
-  EXPECT_TRUE(exec.update(with_cluster(4)).ok);
-  EXPECT_TRUE(exec.update(with_cluster(2), AttributeCheck::Skip).ok);
-}
-
-TEST_F(Execs, AttributesOfCapturedLaunchesAreCompared) {
-  const auto captured = [&](int priority) {
-    return capture(m_.stream, [&] {
-      CUlaunchAttribute a = attribute::priority(priority);
-      CUlaunchConfig c{};
-      c.gridDimX = c.gridDimY = c.gridDimZ = c.blockDimX = c.blockDimY = c.blockDimZ = 1;
-      c.hStream = m_.stream;
-      c.attrs = &a;
-      c.numAttrs = 1;
-      RONDO_CU(d_, cuLaunchKernelEx(&c, m_.nop, nullptr, nullptr));
-    });
-  };
-  const Graph first = captured(0);
-  GraphExec exec = first.instantiate();
-  EXPECT_TRUE(exec.update(captured(0)).ok);
-  EXPECT_EQ(exec.update(captured(-1)).reason.find("the priority of kernel node nop differs: "), 0u);
-}
-
-TEST_F(Execs, AttributesChangedBehindAnExecAreNotGuessed) {
-  Graph g;
-  const NodeView node = g.add(kernel(m_.nop, 1, 1, 0).with(attribute::priority(1)));
-  GraphExec exec = g.instantiate();
-  node.set(attribute::priority(2));
-  EXPECT_EQ(
-      exec.update(g).reason.find("the attributes that the executable graph was made with are not known"), 0u);
-}
-
 TEST_F(Execs, ACycleIsNamedByANode) {
   Graph g;
   const NodeView a = g.add(store(0, 1)), b = g.fill(m_.memory, 0, 4, 1, a);

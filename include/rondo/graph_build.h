@@ -134,7 +134,7 @@ class GraphView {
   GraphView(CUgraph graph);
 
   // The handle for raw calls. What they do is not seen by Rondo, so attributes of kernel nodes are read from
-  // the driver at the next update of an exec (two to six calls a kernel node) instead of being known. Null
+  // the driver at the next update of an exec (three calls a kernel node) instead of being known. Null
   // when the graph was lost (Capture::finish).
   CUgraph get() const noexcept;
   bool operator==(const GraphView& other) const noexcept { return graph_ == other.graph_; }

@@ -83,7 +83,7 @@ const driver::Driver& GraphView::driver() const {
 
 CUgraph GraphView::get() const noexcept {
   if (state_) {
-    state_->plain = false;
+    state_->plain = state_->own = false;
     state_->changed();
     if (state_->lost) return nullptr;
   }
@@ -205,6 +205,7 @@ Graph GraphView::clone() const {
   CUgraph copy = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
   auto state = std::make_shared<GraphState>(d, copy, true);
+  state->own = state_ && state_->own;
   state->plain = state_ && state_->plain;
   return Graph(std::move(state));
 }
@@ -219,7 +220,7 @@ std::shared_ptr<GraphState> make_empty() {
   const driver::Driver& d = driver::driver();
   auto state = std::make_shared<GraphState>(d, nullptr, true);
   RONDO_GRAPH_CHECK(d, Build, cuGraphCreate(&state->graph, 0), "");
-  state->plain = true;
+  state->own = state->plain = true;
   return state;
 }
 }  // namespace

@@ -116,7 +116,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     if (into_->state_) {
       detail::expect_not_lost(into_->state_);
       state_ = into_->state_->shared_from_this();
-      into_->state_->plain = false;
+      into_->state_->own = into_->state_->plain = false;
       into_->state_->changed();
     }
 #if CUDA_VERSION >= 12030

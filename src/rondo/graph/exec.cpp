@@ -137,8 +137,8 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   if (check == AttributeCheck::Compare && !(known.plain && new_plain)) {
     detail::GraphState* source = known.source.get();
     if (!known.record && source && source->version == known.version)
-      known.record = detail::read_attributes(d, source->graph, source);
-    record = detail::read_attributes(d, graph.graph_, graph.state_);
+      known.record = detail::read_attributes(d, source->graph, source, nullptr);
+    record = detail::read_attributes(d, graph.graph_, graph.state_, known.record.get());
     CUgraphNode node = nullptr;
     std::string differs;
     if (known.record)

@@ -210,7 +210,10 @@ NodeView GraphView::child(const GraphView& child, After after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_GRAPH, "child graph",
             cuGraphAddChildGraphNode(&node, graph_, deps.nodes(), deps.count(), child.graph_),
             { params_out.graph.graph = child.graph_; });
-  if (state_) state_->plain &= child.state_ && child.state_->plain;
+  if (state_) {
+    state_->own &= child.state_ && child.state_->own;
+    state_->plain &= child.state_ && child.state_->plain;
+  }
   return view(node);
 }
 
@@ -232,6 +235,7 @@ NodeView GraphView::child(Graph&& child, After after) {
   child.graph_ = nullptr;
   child.state_ = nullptr;
   if (state_) {
+    state_->own &= moved->own;
     state_->plain &= moved->plain;
     state_->moved_in.push_back(moved);
     moved->within = state_;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -13,15 +14,26 @@
 
 namespace rondo::graph::detail {
 
-// The attributes of every kernel node as the driver reads them back, in the order of nodes; children and
-// known bodies are gone into.
+// What an update might keep silently (attributes.cpp says which attributes, and why no others), of every node
+// in the order of nodes; children and known bodies are gone into.
 struct AttributeRecord {
-  struct Of {
+  static constexpr size_t kCompared = 4;
+  using Values = std::array<std::array<unsigned, 3>, kCompared>;
+  struct Row {
     CUgraphNode node = nullptr;
-    std::vector<CUlaunchAttribute> values;  // of the ids that can be read
-    bool unreadable = false;                // one that cannot be read may be set
+    NodeKind kind = NodeKind::Unknown;
+    bool unreadable = false;  // an attribute that cannot be read may be set
+    Values values{};          // of a kernel
+    bool same(const Row& other) const noexcept {
+      return kind == other.kind && unreadable == other.unreadable && values == other.values;
+    }
   };
-  std::vector<Of> nodes;
+  std::vector<Row> rows;
+  const Row* kernel = nullptr;  // the first one
+  bool uniform = true;          // all kernels have its values
+  // When not uniform: for each node how many it waits for, and which, as rows in the order of edges: the
+  // driver pairs nodes by that.
+  std::vector<uint32_t> order;
 };
 
 struct GraphState : std::enable_shared_from_this<GraphState> {
@@ -40,7 +52,9 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   CUgraph graph;
   bool owned;
   bool lost = false;
-  // Every node came through Rondo one by one, and none was given an attribute: nothing needs to be read.
+  // Every node and attribute came through Rondo one by one, and no attribute that cannot be read back.
+  bool own = false;
+  // And there is no attribute at all: nothing needs to be read.
   bool plain = false;
   uint64_t version = 0;
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
@@ -69,10 +83,11 @@ struct ExecShared {
   std::shared_ptr<const AttributeRecord> record;  // null: not read yet
 };
 
-// Reads what is not known yet.
+// Reads what is not known yet. `like` is the record of a graph that is probably the same, or null: a node
+// that is a kernel there is not asked for its kind.
 std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
-                                                       GraphState* state);
-// "" or which attribute of which node differs; `node` is then the node of `is`.
+                                                       GraphState* state, const AttributeRecord* like);
+// "" or what differs; `node` is then the node of `is`, where there is one.
 std::string compare_attributes(const driver::Driver& d, const AttributeRecord& was, const AttributeRecord& is,
                                CUgraphNode* node);
 
