@@ -61,6 +61,15 @@ std::vector<Fact> capture_facts() {
         in_capture(
             "SynchronizeElsewhereGlobal", "900 901",
             [](W w) { return w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); }); }, kGlobal),
+        in_capture(
+            "SynchronizeElsewhereRelaxed", "0 0",
+            [](W w) { return w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); }); }, kRelaxed),
+        {"SynchronizeElsewhereDuringABlockingCapture", "0 0",
+         [](W w) {
+           (void)w.begin(w.blocking);
+           const CUresult code = w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); });
+           return say({code, w.end(w.blocking)});
+         }},
         in_capture("SynchronizeTheContext", "900 901", [](W w) { return w.d.cuCtxSynchronize(); }),
         in_capture(
             "SynchronizeTheContextRelaxed", "900 901", [](W w) { return w.d.cuCtxSynchronize(); }, kRelaxed),
@@ -259,6 +268,16 @@ std::vector<Fact> capture_facts() {
            const CUgraphExec e = w.exec(g);
            (void)w.begin(w.a);
            const CUresult code = w.d.cuGraphExecDestroy(e);
+           if (code == CUDA_SUCCESS) w.execs.clear();
+           return say({code, w.end(w.a)});
+         }},
+        {"DestroyAnExecElsewhereGlobal", "900 901",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.empty_node(g);
+           const CUgraphExec e = w.exec(g);
+           (void)w.begin(w.a, kGlobal);
+           const CUresult code = w.elsewhere([&] { return w.d.cuGraphExecDestroy(e); });
            if (code == CUDA_SUCCESS) w.execs.clear();
            return say({code, w.end(w.a)});
          }},
