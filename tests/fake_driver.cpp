@@ -314,6 +314,7 @@ FakeDriver::FakeDriver(int version) : model_(std::make_unique<Model>(*this, vers
   set_graph(table_);
   set_nodes(table_);
   set_exec(table_);
+  set_update(table_);
   before_ = driver::set_driver_for_tests(&table_);
 }
 

@@ -10,7 +10,7 @@
 //
 // fake_driver.cpp: the machine, memory, modules. fake_driver_capture.cpp: streams, events, capture.
 // fake_driver_graph.cpp and fake_driver_nodes.cpp: graphs and nodes. fake_driver_exec.cpp: instantiate,
-// update, launch.
+// launch. fake_driver_update.cpp: updates.
 #pragma once
 #include <cuda.h>
 

@@ -257,5 +257,8 @@ void set_capture(driver::Driver& table);
 void set_graph(driver::Driver& table);
 void set_nodes(driver::Driver& table);
 void set_exec(driver::Driver& table);
+void set_update(driver::Driver& table);
+// What an exec keeps of a graph.
+ExecGraph snapshot(CUgraph g);
 
 }  // namespace rondo::fake
