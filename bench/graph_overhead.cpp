@@ -117,7 +117,8 @@ struct RawWay {
   CUgraph build(Shape shape, int n, uint64_t v) const {
     CUgraph g = nullptr;
     must(r.cuGraphCreate(&g, 0));
-    std::vector<CUgraphNode> nodes(static_cast<size_t>(n));
+    std::vector<CUgraphNode> nodes(shape == Shape::Line ? 1 : static_cast<size_t>(n));
+    CUgraphNode last = nullptr;
     for (int i = 0; i < n; ++i) {
       CUdeviceptr p = m.counter;
       void* arguments[] = {&p, &v};
@@ -126,10 +127,14 @@ struct RawWay {
       k.gridDimX = k.gridDimY = k.gridDimZ = 1;
       k.blockDimX = 32, k.blockDimY = k.blockDimZ = 1;
       k.kernelParams = arguments;
-      const bool last_of_fan = shape == Shape::Fan && i == n - 1 && n > 2;
-      const CUgraphNode* before = shape == Shape::Line ? &nodes[static_cast<size_t>(std::max(i - 1, 0))]
-                                  : last_of_fan        ? &nodes[1]
-                                                       : &nodes[0];
+      if (shape == Shape::Line) {
+        CUgraphNode node = nullptr;
+        must(r.cuGraphAddKernelNode(&node, g, &last, i == 0 ? 0 : 1, &k));
+        last = node;
+        continue;
+      }
+      const bool last_of_fan = i == n - 1 && n > 2;
+      const CUgraphNode* before = last_of_fan ? &nodes[1] : &nodes[0];
       const size_t count = i == 0 ? 0 : last_of_fan ? static_cast<size_t>(n - 2) : 1;
       must(r.cuGraphAddKernelNode(&nodes[static_cast<size_t>(i)], g, before, count, &k));
     }
@@ -190,13 +195,16 @@ struct OurWay {
   auto call(uint64_t v) const { return graph::kernel(m.count, 1, 32, 0, m.counter, v); }
   graph::Graph build(Shape shape, int n, uint64_t v) const {
     graph::Graph g;
+    if (shape == Shape::Line) {
+      graph::NodeView last = g.add(call(v));
+      for (int i = 1; i < n; ++i) last = g.add(call(v), last);
+      return g;
+    }
     std::vector<graph::Dependency> nodes;
     nodes.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) {
       if (i == 0)
         nodes.push_back(g.add(call(v)));
-      else if (shape == Shape::Line)
-        nodes.push_back(g.add(call(v), nodes.back().node));
       else if (i == n - 1 && n > 2)
         nodes.push_back(g.add(call(v), std::span<const graph::Dependency>(nodes).subspan(1)));
       else

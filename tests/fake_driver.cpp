@@ -146,7 +146,6 @@ CUresult CtxGetDevice(CUdevice* d) {
 
 CUresult ModuleLoadDataEx(CUmodule* m, const void* image, unsigned, CUjit_option*, void**) {
   ENTER("cuModuleLoadDataEx");
-  UNSAFE_IN_CAPTURE();
   REQUIRE(image && fake->context_depth > 0);
   fake->make<Module>(m);
   return CUDA_SUCCESS;
@@ -155,6 +154,7 @@ CUresult ModuleUnload(CUmodule m) {
   ENTER_RELEASE("cuModuleUnload");
   const Module* module = fake->find<Module>(m);
   REQUIRE(module);
+  UNSAFE_IN_CAPTURE();
   for (CUfunction f : std::vector<CUfunction>(module->functions)) fake->erase(f);
   fake->erase(m);
   return entered;
@@ -314,6 +314,7 @@ FakeDriver::FakeDriver(int version) : model_(std::make_unique<Model>(*this, vers
   set_graph(table_);
   set_nodes(table_);
   set_exec(table_);
+  set_update(table_);
   before_ = driver::set_driver_for_tests(&table_);
 }
 

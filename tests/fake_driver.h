@@ -10,7 +10,7 @@
 //
 // fake_driver.cpp: the machine, memory, modules. fake_driver_capture.cpp: streams, events, capture.
 // fake_driver_graph.cpp and fake_driver_nodes.cpp: graphs and nodes. fake_driver_exec.cpp: instantiate,
-// update, launch.
+// launch. fake_driver_update.cpp: updates.
 #pragma once
 #include <cuda.h>
 
@@ -32,6 +32,7 @@ struct Launched {
   bool dependent = false;
   std::vector<unsigned char> params;
   bool in_graph = false;
+  uint32_t cluster = 0;  // the first of its dimension
   bool operator==(const Launched&) const = default;
 };
 
@@ -53,7 +54,7 @@ class FakeDriver {
   std::map<std::string, std::function<void(const Launched&)>> bodies;  // what a kernel does
   std::map<std::string, std::vector<size_t>> parameter_bytes;  // of kernels whose arguments come as pointers
   // Attributes that a whole-graph update says it takes, and does not: the old value stays.
-  std::vector<int> kept_attributes = {4, 11};
+  std::vector<int> kept_attributes = {11};
 
   // Faults.
   void fail(long call, CUresult code = CUDA_ERROR_UNKNOWN);

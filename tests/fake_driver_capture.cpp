@@ -71,13 +71,20 @@ CUresult Model::enqueue(CUstream s, CUgraphNodeType type, Payload p, CUgraphNode
   return CUDA_SUCCESS;
 }
 
-// Streams and events forget it; its graph goes unless it is kept or was there before.
+// Streams and events forget it; unless it is kept its graph goes, also one that was there before.
 void Model::over(uint64_t id, bool drop_graph) {
   CaptureState c = std::move(captures[id]);
   captures.erase(id);
   for (CUstream s : c.streams)
     if (Stream* stream = find<Stream>(s)) stream->capture = 0, stream->tip.clear();
-  if (drop_graph && !c.into) destroy_graph(c.graph);
+  if (!drop_graph) return;
+  // What a real driver leaves of a node whose body or child goes is not known; here the node loses it.
+  for (auto& [handle, thing] : things)
+    if (auto* node = dynamic_cast<Node*>(thing.get())) {
+      std::erase(node->p.bodies, c.graph);
+      if (node->p.child == c.graph) node->p.child = nullptr;
+    }
+  destroy_graph(c.graph);
 }
 
 namespace {
@@ -128,7 +135,8 @@ CUresult StreamQuery(CUstream s) {
   if (legacy(s)) return fake->implicit();
   Stream* stream = fake->find<Stream>(s);
   REQUIRE(stream);
-  return on_captured(stream);
+  if (const CUresult code = on_captured(stream); code != CUDA_SUCCESS) return code;
+  return fake->unsafe_call();
 }
 CUresult CtxSynchronize() {
   ENTER("cuCtxSynchronize");
@@ -166,11 +174,13 @@ CUresult record(CUevent e, CUstream s, bool external) {
         p.event = e;
         return fake->enqueue(s, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::move(p));
       }
+      event->recorded = true;
       event->capture = c->id;
       event->tip = stream->tip;
       return CUDA_SUCCESS;
     }
   }
+  event->recorded = true;
   event->capture = 0;
   event->time = fake->clock_ms;
   return CUDA_SUCCESS;
@@ -191,6 +201,7 @@ CUresult look_at(CUevent e) {
     c->broken = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
+  REQUIRE(!event->capture);  // recorded in a capture that is over
   return fake->unsafe_call();
 }
 CUresult EventSynchronize(CUevent e) {
@@ -223,9 +234,10 @@ CUresult StreamWaitEvent(CUstream s, CUevent e, unsigned flags) {
     return fake->enqueue(s, CU_GRAPH_NODE_TYPE_WAIT_EVENT, std::move(p));
   }
   if (!theirs) {
-    if (!mine) return CUDA_SUCCESS;
-    mine->broken = true;
-    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    const bool of_a_past_capture = event->capture != 0;
+    if (!of_a_past_capture && (!mine || !event->recorded)) return CUDA_SUCCESS;
+    if (mine) mine->broken = true;
+    return of_a_past_capture ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
   if (theirs->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (mine && mine != theirs) {
@@ -361,7 +373,6 @@ CUresult begin(CUstream s, CUstreamCaptureMode mode, CUgraph into, std::vector<D
   c.mode = mode;
   c.thread = std::this_thread::get_id();
   c.streams = {s};
-  c.into = into != nullptr;
   c.graph = into;
   if (into)
     for (CUgraphNode n : fake->find<Graph>(into)->nodes) c.before.insert(n);
@@ -377,10 +388,12 @@ CUresult StreamBeginCapture(CUstream s, CUstreamCaptureMode mode) {
   return begin(s, mode, nullptr, {});
 }
 
-// Ends the capture even when it reports a failure; the graph is then null.
+// Ends the capture even when it reports a failure; the graph is then null. Who asks for no graph gets none.
 CUresult StreamEndCapture(CUstream s, CUgraph* g) {
   ENTER_RELEASE("cuStreamEndCapture");
-  REQUIRE(g);
+  CUgraph dropped = nullptr;
+  const bool drop = !g;
+  if (drop) g = &dropped;
   *g = nullptr;
   if (legacy(s)) return CUDA_ERROR_ILLEGAL_STATE;
   const Stream* stream = fake->find<Stream>(s);
@@ -409,7 +422,7 @@ CUresult StreamEndCapture(CUstream s, CUgraph* g) {
       if (!c->before.count(n) && !reached.count(n)) code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
   if (code == CUDA_SUCCESS) *g = c->graph;
-  fake->over(c->id, code != CUDA_SUCCESS);
+  fake->over(c->id, code != CUDA_SUCCESS || (drop && c->before.empty()));
   return code;
 }
 CUresult status_of(CUstream s, CUstreamCaptureStatus* status) {

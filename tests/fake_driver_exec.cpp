@@ -1,12 +1,9 @@
-// Executable graphs: instantiate, update as a whole and by node, launch.
+// Executable graphs: instantiate, launch. Updates are in fake_driver_update.cpp.
 #include <cstring>
 
 #include "fake_driver_model.h"
 
 namespace rondo::fake {
-namespace {
-
-constexpr int kConditional = 13, kDeviceUpdatable = 13;
 
 ExecGraph snapshot(CUgraph g) {
   ExecGraph out;
@@ -26,6 +23,10 @@ ExecGraph snapshot(CUgraph g) {
   }
   return out;
 }
+
+namespace {
+
+constexpr int kConditional = 13;
 
 // The order of a run, or a node of a cycle.
 std::vector<size_t> order_of(const ExecGraph& g, size_t* in_cycle) {
@@ -67,6 +68,20 @@ const Node* culprit(CUgraph g, const std::function<bool(const Node&)>& what, CUg
     if (const Node* node = fake->find<Node>(handle); what(*node)) return *n = handle, node;
   return nullptr;
 }
+// A node of a kind that the host must start, in a body.
+const Node* culprit_in_bodies(CUgraph g, CUgraphNode* n) {
+  const auto of_the_host = [](const Node& x) {
+    return x.type != CU_GRAPH_NODE_TYPE_KERNEL && x.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
+           x.type != CU_GRAPH_NODE_TYPE_MEMSET && x.type != CU_GRAPH_NODE_TYPE_GRAPH &&
+           x.type != CU_GRAPH_NODE_TYPE_EMPTY && !conditional(x);
+  };
+  for (CUgraphNode handle : fake->find<Graph>(g)->nodes)
+    for (CUgraph body : fake->find<Node>(handle)->p.bodies) {
+      if (const Node* found = culprit(body, of_the_host, n)) return found;
+      if (const Node* found = culprit_in_bodies(body, n)) return found;
+    }
+  return nullptr;
+}
 
 CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS* p) {
   ENTER_RELEASE("cuGraphInstantiateWithParams");
@@ -74,6 +89,7 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
   REQUIRE(graph && !graph->parent);
   p->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
   p->hErrNode_out = nullptr;
+  UNSAFE_IN_CAPTURE();
   if (entered != CUDA_SUCCESS) {
     culprit(
         g, [](const Node& n) { return n.type == CU_GRAPH_NODE_TYPE_KERNEL; }, &p->hErrNode_out);
@@ -98,8 +114,9 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
       return n.type != CU_GRAPH_NODE_TYPE_KERNEL && n.type != CU_GRAPH_NODE_TYPE_MEMCPY &&
              n.type != CU_GRAPH_NODE_TYPE_MEMSET && n.type != CU_GRAPH_NODE_TYPE_GRAPH;
     };
-    if (culprit(g, host_only, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_NOT_SUPPORTED);
+    if (culprit(g, host_only, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_INVALID_VALUE);
   }
+  if (culprit_in_bodies(g, &p->hErrNode_out)) return refuse(3, CUDA_ERROR_INVALID_VALUE);
   for (const auto& [handle, value] : graph->conditions)
     if (!fake->has(g, [handle = handle](const Node& n) { return n.p.condition == handle; }))
       return refuse(5, CUDA_ERROR_INVALID_VALUE);
@@ -134,208 +151,6 @@ CUresult GraphExecGetFlags(CUgraphExec x, cuuint64_t* flags) {
   const Exec* e = fake->find<Exec>(x);
   REQUIRE(e);
   return *flags = e->flags, CUDA_SUCCESS;
-}
-
-// ---------------------------------------------------------------- whole-graph update
-
-struct Verdict {
-  int result = 0;
-  CUgraphNode node = nullptr, from = nullptr;
-};
-
-bool updatable(const ExecNode& n) { return n.p.attributes.count(kDeviceUpdatable) != 0; }
-
-Verdict compare_node(const Exec& e, const ExecNode& was, const ExecNode& is);
-
-Verdict compare(const Exec& e, const ExecGraph& was, const ExecGraph& is) {
-  if (was.nodes.size() != is.nodes.size()) return {2};
-  for (size_t i = 0; i < is.nodes.size(); ++i) {
-    const ExecNode &a = was.nodes[i], &b = is.nodes[i];
-    if (a.type != b.type) return {3, b.origin};
-    if (a.deps.size() != b.deps.size()) return {2, b.origin};
-    for (size_t k = 0; k < a.deps.size(); ++k) {
-      const Dep &da = a.deps[k].second, &db = b.deps[k].second;
-      if (a.deps[k].first != b.deps[k].first || da.from_port != db.from_port || da.type != db.type)
-        return {2, b.origin, is.nodes[b.deps[k].first].origin};
-    }
-  }
-  for (size_t i = 0; i < is.nodes.size(); ++i)
-    if (const Verdict v = compare_node(e, was.nodes[i], is.nodes[i]); v.result) return v;
-  return {};
-}
-
-int attribute(const Payload& p, int id) {
-  const auto at = p.attributes.find(id);
-  return at == p.attributes.end() ? 0 : at->second.cooperative;  // all asked for are ints
-}
-
-Verdict compare_node(const Exec& e, const ExecNode& was, const ExecNode& is) {
-  const Payload &a = was.p, &b = is.p;
-  if (updatable(was) || updatable(is)) return {6, is.origin};
-  switch (static_cast<int>(was.type)) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      if (attribute(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) != attribute(b, CU_LAUNCH_ATTRIBUTE_COOPERATIVE))
-        return {8, is.origin};
-      if ((e.flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) &&
-          attribute(a, CU_LAUNCH_ATTRIBUTE_PRIORITY) != attribute(b, CU_LAUNCH_ATTRIBUTE_PRIORITY))
-        return {8, is.origin};
-      break;
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      if (a.copy.srcMemoryType != b.copy.srcMemoryType || a.copy.dstMemoryType != b.copy.dstMemoryType)
-        return {5, is.origin};
-      if ((a.copy.Height > 1 || a.copy.Depth > 1 || b.copy.Height > 1 || b.copy.Depth > 1) &&
-          std::memcmp(&a.copy, &b.copy, sizeof a.copy) != 0)
-        return {5, is.origin};
-      break;
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-      if ((a.fill.height > 1 || b.fill.height > 1) &&
-          (a.fill.height != b.fill.height || a.fill.width != b.fill.width))
-        return {5, is.origin};
-      break;
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
-    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-      if (a.semaphores.size() != b.semaphores.size()) return {5, is.origin};
-      break;
-    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-      if (a.alloc.bytesize != b.alloc.bytesize) return {5, is.origin};
-      break;
-    case kConditional:
-      if (a.condition_type != b.condition_type || was.inner.size() != is.inner.size()) return {5, is.origin};
-      break;
-    default:
-      break;
-  }
-  for (size_t i = 0; i < is.inner.size(); ++i)
-    if (const Verdict v = compare(e, was.inner[i], is.inner[i]); v.result) return v;
-  return {};
-}
-
-void take(ExecGraph* to, const ExecGraph& from) {
-  for (size_t i = 0; i < from.nodes.size(); ++i) {
-    ExecNode& n = to->nodes[i];
-    const auto attributes = n.p.attributes;
-    n.p = from.nodes[i].p;
-    // The trap: success is said and these stay as they were.
-    for (int id : fake->face.kept_attributes) {
-      n.p.attributes.erase(id);
-      if (const auto at = attributes.find(id); at != attributes.end()) n.p.attributes[id] = at->second;
-    }
-    for (size_t k = 0; k < n.inner.size(); ++k) take(&n.inner[k], from.nodes[i].inner[k]);
-  }
-}
-
-CUresult GraphExecUpdate(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo* info) {
-  ENTER_RELEASE("cuGraphExecUpdate");
-  Exec* e = fake->find<Exec>(x);
-  REQUIRE(e && fake->find<Graph>(g) && info);
-  *info = {};
-  info->result = CU_GRAPH_EXEC_UPDATE_ERROR;
-  if (entered != CUDA_SUCCESS) return entered;
-  const ExecGraph is = snapshot(g);
-  const Verdict v = compare(*e, e->graph, is);
-  info->result = static_cast<CUgraphExecUpdateResult>(v.result);
-  info->errorNode = v.node;
-  info->errorFromNode = v.from;
-  if (v.result) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  take(&e->graph, is);
-  return CUDA_SUCCESS;
-}
-
-// ---------------------------------------------------------------- by node
-
-ExecNode* find_node(ExecGraph* g, CUgraphNode n) {
-  for (ExecNode& node : g->nodes) {
-    if (node.origin == n) return &node;
-    for (ExecGraph& inner : node.inner)
-      if (ExecNode* found = find_node(&inner, n)) return found;
-  }
-  return nullptr;
-}
-// The node's handle must be alive: the driver finds the exec's node by it.
-ExecNode* exec_node(CUgraphExec x, CUgraphNode n, int type) {
-  Exec* e = fake->find<Exec>(x);
-  if (!e || !fake->find<Node>(n)) return nullptr;
-  ExecNode* node = find_node(&e->graph, n);
-  return node && (type < 0 || static_cast<int>(node->type) == type) ? node : nullptr;
-}
-#define EXEC_NODE(name, type)             \
-  ENTER(name);                            \
-  ExecNode* node = exec_node(x, n, type); \
-  REQUIRE(node)
-
-CUresult ExecKernel(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* k) {
-  EXEC_NODE("cuGraphExecKernelNodeSetParams", CU_GRAPH_NODE_TYPE_KERNEL);
-  const Function* f = fake->find<Function>(k->func);
-  Payload p = node->p;
-  REQUIRE(f && fake->keep_arguments(*f, *k, &p));
-  node->p = std::move(p);
-  return CUDA_SUCCESS;
-}
-CUresult ExecMemcpy(CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D* c, CUcontext) {
-  EXEC_NODE("cuGraphExecMemcpyNodeSetParams", CU_GRAPH_NODE_TYPE_MEMCPY);
-  REQUIRE(c->WidthInBytes && c->Height == 1 && c->Depth == 1);
-  REQUIRE(c->srcMemoryType == node->p.copy.srcMemoryType && c->dstMemoryType == node->p.copy.dstMemoryType);
-  return node->p.copy = *c, CUDA_SUCCESS;
-}
-CUresult ExecMemset(CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS* m, CUcontext) {
-  EXEC_NODE("cuGraphExecMemsetNodeSetParams", CU_GRAPH_NODE_TYPE_MEMSET);
-  REQUIRE(m->dst && m->width && m->height == node->p.fill.height);
-  return node->p.fill = *m, CUDA_SUCCESS;
-}
-CUresult ExecHost(CUgraphExec x, CUgraphNode n, const CUDA_HOST_NODE_PARAMS* h) {
-  EXEC_NODE("cuGraphExecHostNodeSetParams", CU_GRAPH_NODE_TYPE_HOST);
-  REQUIRE(h->fn);
-  return node->p.host = *h, CUDA_SUCCESS;
-}
-CUresult ExecChild(CUgraphExec x, CUgraphNode n, CUgraph child) {
-  EXEC_NODE("cuGraphExecChildGraphNodeSetParams", CU_GRAPH_NODE_TYPE_GRAPH);
-  REQUIRE(fake->find<Graph>(child));
-  const ExecGraph is = snapshot(child);
-  REQUIRE(compare(*fake->find<Exec>(x), node->inner.at(0), is).result == 0);
-  take(&node->inner[0], is);
-  return CUDA_SUCCESS;
-}
-CUresult ExecRecord(CUgraphExec x, CUgraphNode n, CUevent e) {
-  EXEC_NODE("cuGraphExecEventRecordNodeSetEvent", CU_GRAPH_NODE_TYPE_EVENT_RECORD);
-  REQUIRE(fake->find<Event>(e));
-  return node->p.event = e, CUDA_SUCCESS;
-}
-CUresult ExecWaitEvent(CUgraphExec x, CUgraphNode n, CUevent e) {
-  EXEC_NODE("cuGraphExecEventWaitNodeSetEvent", CU_GRAPH_NODE_TYPE_WAIT_EVENT);
-  REQUIRE(fake->find<Event>(e));
-  return node->p.event = e, CUDA_SUCCESS;
-}
-CUresult ExecSignal(CUgraphExec x, CUgraphNode n, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS* s) {
-  EXEC_NODE("cuGraphExecExternalSemaphoresSignalNodeSetParams", CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL);
-  REQUIRE(s->numExtSems == node->p.semaphores.size());
-  node->p.semaphores.assign(s->extSemArray, s->extSemArray + s->numExtSems);
-  return CUDA_SUCCESS;
-}
-CUresult ExecWait(CUgraphExec x, CUgraphNode n, const CUDA_EXT_SEM_WAIT_NODE_PARAMS* s) {
-  EXEC_NODE("cuGraphExecExternalSemaphoresWaitNodeSetParams", CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT);
-  REQUIRE(s->numExtSems == node->p.semaphores.size());
-  node->p.semaphores.assign(s->extSemArray, s->extSemArray + s->numExtSems);
-  return CUDA_SUCCESS;
-}
-CUresult ExecBatch(CUgraphExec x, CUgraphNode n, const CUDA_BATCH_MEM_OP_NODE_PARAMS* b) {
-  EXEC_NODE("cuGraphExecBatchMemOpNodeSetParams", CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
-  REQUIRE(b->count == node->p.operations.size());
-  node->p.operations.assign(b->paramArray, b->paramArray + b->count);
-  return CUDA_SUCCESS;
-}
-bool switchable(const ExecNode& n) {
-  return n.type == CU_GRAPH_NODE_TYPE_KERNEL || n.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
-         n.type == CU_GRAPH_NODE_TYPE_MEMSET;
-}
-CUresult NodeSetEnabled(CUgraphExec x, CUgraphNode n, unsigned on) {
-  EXEC_NODE("cuGraphNodeSetEnabled", -1);
-  REQUIRE(switchable(*node));
-  return node->enabled = on != 0, CUDA_SUCCESS;
-}
-CUresult NodeGetEnabled(CUgraphExec x, CUgraphNode n, unsigned* on) {
-  EXEC_NODE("cuGraphNodeGetEnabled", -1);
-  REQUIRE(switchable(*node));
-  return *on = node->enabled, CUDA_SUCCESS;
 }
 
 // ---------------------------------------------------------------- launch
@@ -407,6 +222,8 @@ CUresult Model::perform(CUgraphNodeType type, const Payload& p, bool in_graph, E
       l.dependent = p.dependent;
       l.params = p.arguments;
       l.in_graph = in_graph;
+      if (const auto at = p.attributes.find(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION); at != p.attributes.end())
+        l.cluster = at->second.clusterDim.x;
       face.launches.push_back(l);
       clock_ms += 1;
       if (const auto body = face.bodies.find(l.kernel); body != face.bodies.end()) body->second(l);
@@ -491,19 +308,6 @@ void set_exec(driver::Driver& table) {
   SET(cuGraphInstantiateWithParams, GraphInstantiateWithParams);
   SET(cuGraphExecDestroy, GraphExecDestroy);
   SET(cuGraphExecGetFlags, GraphExecGetFlags);
-  SET(cuGraphExecUpdate, GraphExecUpdate);
-  SET(cuGraphExecKernelNodeSetParams, ExecKernel);
-  SET(cuGraphExecMemcpyNodeSetParams, ExecMemcpy);
-  SET(cuGraphExecMemsetNodeSetParams, ExecMemset);
-  SET(cuGraphExecHostNodeSetParams, ExecHost);
-  SET(cuGraphExecChildGraphNodeSetParams, ExecChild);
-  SET(cuGraphExecEventRecordNodeSetEvent, ExecRecord);
-  SET(cuGraphExecEventWaitNodeSetEvent, ExecWaitEvent);
-  SET(cuGraphExecExternalSemaphoresSignalNodeSetParams, ExecSignal);
-  SET(cuGraphExecExternalSemaphoresWaitNodeSetParams, ExecWait);
-  SET(cuGraphExecBatchMemOpNodeSetParams, ExecBatch);
-  SET(cuGraphNodeSetEnabled, NodeSetEnabled);
-  SET(cuGraphNodeGetEnabled, NodeGetEnabled);
   SET(cuGraphUpload, GraphUpload);
   SET(cuGraphLaunch, GraphLaunch);
 }

@@ -52,6 +52,7 @@ struct Event : Thing {
   Event() : Thing("event") {}
   double time = 0;
   uint64_t capture = 0;  // of the last record; ids are never used again
+  bool recorded = false;
   std::vector<Dep> tip;
 };
 
@@ -138,8 +139,7 @@ struct CaptureState {
   uint64_t id = 0;
   CUstream origin = nullptr;
   CUgraph graph = nullptr;
-  bool into = false;  // the graph existed before
-  std::set<CUgraphNode> before;
+  std::set<CUgraphNode> before;  // nodes of a graph that existed
   CUstreamCaptureMode mode{};
   std::thread::id thread;
   bool broken = false;
@@ -257,5 +257,8 @@ void set_capture(driver::Driver& table);
 void set_graph(driver::Driver& table);
 void set_nodes(driver::Driver& table);
 void set_exec(driver::Driver& table);
+void set_update(driver::Driver& table);
+// What an exec keeps of a graph.
+ExecGraph snapshot(CUgraph g);
 
 }  // namespace rondo::fake

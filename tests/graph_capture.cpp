@@ -230,7 +230,8 @@ TEST_F(Captures, TheEndSaysWhatWasSeenLast) {
       0u)
       << nothing;
   EXPECT_NE(nothing.find(
-                "An earlier call has broken the capture, and nobody looked at its status. Run with "
+                "An earlier call has broken the capture, and nobody looked at its status; modules that were "
+                "loaded and unloaded in it break it too, although the load answers success. Run with "
                 "RONDO_GRAPH_WATCH=calls, which names the call and its caller; or check calls with "
                 "RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"),
             std::string::npos)
@@ -251,6 +252,36 @@ TEST_F(Captures, TheEndSaysWhatWasSeenLast) {
   EXPECT_NE(swallowed.find("which answered CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)"), std::string::npos)
       << swallowed;
   EXPECT_NE(swallowed.find("Waiting for the GPU"), std::string::npos) << swallowed;
+}
+
+// What was seen of a real driver (LoadAndUnloadAModule): the load answers success, the capture is broken.
+TEST_F(Captures, AModuleThatComesAndGoesIsThoughtOfAtTheEnd) {
+  const std::string text = message_of(
+      [&] {
+        (void)capture(m_.stream, [&] {
+          CUmodule module = nullptr;
+          RONDO_GRAPH_CALL(d_.cuModuleLoadDataEx(&module, "x", 0, nullptr, nullptr));
+          (void)d_.cuModuleUnload(module);
+        });
+      },
+      ErrorKind::Device);
+  EXPECT_NE(text.find("modules that were loaded and unloaded in it break it too, although the load answers "
+                      "success"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Captures, AnEventOfACaptureThatIsOverIsExplained) {
+  const Event e = Event::create();
+  (void)capture(m_.stream, [&] { e.record(m_.stream); });
+  EXPECT_NE(
+      message_of([&] { e.wait_in(m_.stream); }, ErrorKind::Device)
+          .find("The event was last recorded in a capture that is over, and stands for nothing now. Record "
+                "it again in a stream, or record it as an external event (Event::record_external, "
+                "cudaEventRecordExternal)"),
+      std::string::npos);
+  e.record(m_.stream);
+  e.wait_in(m_.stream);
 }
 
 TEST_F(Captures, ACheckpointOutsideOfACaptureDoesNothing) {
@@ -435,10 +466,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Broken{"SynchronizeOther", "cudaStreamSynchronize(other)",
                            [](Machine& m, CUstream other, CUevent) { return m.d.cuStreamSynchronize(other); },
                            900, "also for a stream that is not captured", "or split the region there"},
-                    Broken{"ModuleLoad", "cuModuleLoadDataEx(&module, image)",
+                    Broken{"QueryOther", "cudaStreamQuery(other)",
+                           [](Machine& m, CUstream other, CUevent) { return m.d.cuStreamQuery(other); }, 900,
+                           "or asking how far it is", "Move the call after the capture"},
+                    Broken{"ModuleUnload", "cuModuleUnload(module)",
                            [](Machine& m, CUstream, CUevent) {
                              CUmodule module = nullptr;
-                             return m.d.cuModuleLoadDataEx(&module, "x", 0, nullptr, nullptr);
+                             (void)m.d.cuModuleLoadDataEx(&module, "x", 0, nullptr, nullptr);
+                             return m.d.cuModuleUnload(module);
                            },
                            900, "Allocating, freeing or loading is not allowed in a capture", "RelaxedScope"},
                     Broken{"Launch", "cudaGraphLaunch(exec, stream)",
@@ -459,6 +494,12 @@ INSTANTIATE_TEST_SUITE_P(
                              return m.d.cuStreamWaitEvent(m.stream, event, 0);
                            },
                            905, "recorded outside of the capture", "Event::wait_external_in"},
+                    Broken{"EventOfAnEarlierCapture", "cudaStreamWaitEvent(stream, event)",
+                           [](Machine& m, CUstream other, CUevent event) {
+                             (void)capture(other, [&] { (void)m.d.cuEventRecord(event, other); });
+                             return m.d.cuStreamWaitEvent(m.stream, event, 0);
+                           },
+                           1, "recorded in a capture that is over", "Record it again"},
                     Broken{"Merge", "cudaStreamWaitEvent(other, event)",
                            [](Machine& m, CUstream other, CUevent event) {
                              const Capture second(other);

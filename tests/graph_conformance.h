@@ -14,14 +14,15 @@ class World {
   virtual ~World() = default;
   explicit World(const driver::Driver& table) : d(table) {}
   const driver::Driver& d;
-  CUfunction nop = nullptr, store = nullptr, add = nullptr, count_down = nullptr, choose = nullptr;
+  CUfunction nop = nullptr, store = nullptr, add = nullptr, count_down = nullptr, choose = nullptr,
+             cluster_size = nullptr;
   CUdeviceptr memory = 0;
   const char* image = "x";  // of a module that can be loaded
   CUstream a = nullptr, b = nullptr, blocking = nullptr;
   CUevent event = nullptr, outside = nullptr;
   std::vector<CUgraph> graphs;
   std::vector<CUgraphExec> execs;
-  std::string without_conditions;  // why the kernels that set conditions are not there
+  std::string missing;  // why kernels that set conditions, or run in clusters, are not there
 
   void open_objects() {
     RONDO_CU(d, cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
@@ -180,11 +181,19 @@ inline std::string say(std::initializer_list<int> codes) {
   return out;
 }
 
+// What trying a fact may do to the process on a real driver.
+enum class Risk {
+  None,
+  MayEndTheProcess,  // tried in a process of its own
+  EndsTheProcess,    // not tried: `expected` is what the fake answers, docs/graph_facts.md what was seen
+};
+
 struct Fact {
   const char* name;
   const char* expected;
   std::function<std::string(World&)> observe;
   int since = 12000;
+  Risk risk = Risk::None;
 };
 
 inline void PrintTo(const Fact& f, std::ostream* out) { *out << f.name; }

@@ -16,6 +16,23 @@ Fact in_capture(const char* name, const char* expected, std::function<CUresult(W
           }};
 }
 
+#if CUDA_VERSION >= 12030
+// Captures `work` into a graph with one node: the code of the end, then that of a question to the graph.
+std::string after_capture_to_a_graph(World& w, const std::function<void()>& work, bool elsewhere = false) {
+  const CUgraph g = w.graph();
+  w.empty_node(g);
+  (void)w.d.cuStreamBeginCaptureToGraph(w.a, g, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  work();
+  CUgraph back = nullptr;
+  const auto end = [&] { return w.d.cuStreamEndCapture(w.a, &back); };
+  const CUresult code = elsewhere ? w.elsewhere(end) : end();
+  size_t count = 0;
+  const CUresult there = w.d.cuGraphGetNodes(g, nullptr, &count);
+  if (there != CUDA_SUCCESS) std::erase(w.graphs, g);
+  return say({code, there});
+}
+#endif
+
 }  // namespace
 
 std::vector<Fact> capture_facts() {
@@ -25,7 +42,7 @@ std::vector<Fact> capture_facts() {
         in_capture("BeginTwice", "401 0", [](W w) { return w.begin(w.a); }),
         {"EndWithoutBegin", "401", [](W w) { return say({w.end(w.a)}); }},
         {"EndOnTheLegacyStream", "401", [](W w) { return say({w.end(nullptr)}); }},
-        in_capture("EndIntoNothing", "1 0", [](W w) { return w.d.cuStreamEndCapture(w.a, nullptr); }),
+        in_capture("EndIntoNothing", "0 401", [](W w) { return w.d.cuStreamEndCapture(w.a, nullptr); }),
         in_capture("SynchronizeTheCapturedStream", "900 901",
                    [](W w) { return w.d.cuStreamSynchronize(w.a); }),
         in_capture(
@@ -34,7 +51,7 @@ std::vector<Fact> capture_facts() {
         in_capture("WorkAfterItBroke", "901 901",
                    [](W w) { return (void)w.d.cuStreamSynchronize(w.a), w.work(w.a); }),
         in_capture("QueryTheCapturedStream", "900 901", [](W w) { return w.d.cuStreamQuery(w.a); }),
-        in_capture("QueryAnotherStream", "0 0", [](W w) { return w.d.cuStreamQuery(w.b); }),
+        in_capture("QueryAnotherStream", "900 901", [](W w) { return w.d.cuStreamQuery(w.b); }),
         in_capture("SynchronizeAnotherStream", "900 901", [](W w) { return w.d.cuStreamSynchronize(w.b); }),
         in_capture(
             "SynchronizeAnotherStreamRelaxed", "0 0", [](W w) { return w.d.cuStreamSynchronize(w.b); },
@@ -44,6 +61,15 @@ std::vector<Fact> capture_facts() {
         in_capture(
             "SynchronizeElsewhereGlobal", "900 901",
             [](W w) { return w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); }); }, kGlobal),
+        in_capture(
+            "SynchronizeElsewhereRelaxed", "0 0",
+            [](W w) { return w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); }); }, kRelaxed),
+        {"SynchronizeElsewhereDuringABlockingCapture", "0 0",
+         [](W w) {
+           (void)w.begin(w.blocking);
+           const CUresult code = w.elsewhere([&] { return w.d.cuStreamSynchronize(w.b); });
+           return say({code, w.end(w.blocking)});
+         }},
         in_capture("SynchronizeTheContext", "900 901", [](W w) { return w.d.cuCtxSynchronize(); }),
         in_capture(
             "SynchronizeTheContextRelaxed", "900 901", [](W w) { return w.d.cuCtxSynchronize(); }, kRelaxed),
@@ -81,13 +107,49 @@ std::vector<Fact> capture_facts() {
                      if (code == CUDA_SUCCESS) (void)w.d.cuMemFreeHost(p);
                      return code;
                    }),
-        in_capture("LoadAModule", "900 901",
+        // Seen; which of the two calls breaks it, the next two tell.
+        in_capture("LoadAndUnloadAModule", "0 901",
                    [](W w) {
                      CUmodule m = nullptr;
                      const CUresult code = w.d.cuModuleLoadDataEx(&m, w.image, 0, nullptr, nullptr);
                      if (code == CUDA_SUCCESS) (void)w.d.cuModuleUnload(m);
                      return code;
                    }),
+        {"LoadAModule", "0 0",
+         [](W w) {
+           CUmodule m = nullptr;
+           (void)w.begin(w.a);
+           const CUresult code = w.d.cuModuleLoadDataEx(&m, w.image, 0, nullptr, nullptr);
+           const std::string out = say({code, w.end(w.a)});
+           if (code == CUDA_SUCCESS) (void)w.d.cuModuleUnload(m);
+           return out;
+         }},
+        {"UnloadAModule", "900 901",
+         [](W w) {
+           CUmodule m = nullptr;
+           RONDO_CU(w.d, cuModuleLoadDataEx(&m, w.image, 0, nullptr, nullptr));
+           (void)w.begin(w.a);
+           const CUresult code = w.d.cuModuleUnload(m);
+           const std::string out = say({code, w.end(w.a)});
+           if (code != CUDA_SUCCESS) (void)w.d.cuModuleUnload(m);
+           return out;
+         }},
+        // Load before, first look at the function and launch in the capture: modules are loaded lazily.
+        {"FirstUseOfAModule", "0 0 0",
+         [](W w) {
+           CUmodule m = nullptr;
+           CUfunction f = nullptr;
+           RONDO_CU(w.d, cuModuleLoadDataEx(&m, w.image, 0, nullptr, nullptr));
+           (void)w.begin(w.a);
+           const CUresult found = w.d.cuModuleGetFunction(&f, m, "nop");
+           const CUresult launched =
+               f ? w.d.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, w.a, nullptr, nullptr) : found;
+           CUgraph g = nullptr;
+           const std::string out = say({found, launched, w.end(w.a, &g)});
+           if (g) (void)w.d.cuGraphDestroy(g), std::erase(w.graphs, g);
+           (void)w.d.cuModuleUnload(m);
+           return out;
+         }},
         in_capture("AskForFreeMemory", "0 0",
                    [](W w) {
                      size_t free = 0, total = 0;
@@ -107,16 +169,16 @@ std::vector<Fact> capture_facts() {
             kRelaxed),
         in_capture("WaitForAnEventOfBefore", "905 901",
                    [](W w) { return w.d.cuStreamWaitEvent(w.a, w.outside, 0); }),
-        in_capture("WaitForAnEventNeverRecorded", "905 901",
+        in_capture("WaitForAnEventNeverRecorded", "0 0",
                    [](W w) { return w.d.cuStreamWaitEvent(w.a, w.event, 0); }),
-        {"WaitForAnEventOfAnEarlierCapture", "905 901",
+        {"WaitForAnEventOfAnEarlierCapture", "1 901",
          [](W w) {
            (void)w.begin(w.a), (void)w.d.cuEventRecord(w.event, w.a), (void)w.end(w.a);
            (void)w.begin(w.a);
            const CUresult code = w.d.cuStreamWaitEvent(w.a, w.event, 0);
            return say({code, w.end(w.a)});
          }},
-        {"ACapturedEventAfterTheCapture", "0 0",
+        {"ACapturedEventAfterTheCapture", "1 1",
          [](W w) {
            (void)w.begin(w.a), (void)w.d.cuEventRecord(w.event, w.a), (void)w.end(w.a);
            return say({w.d.cuEventQuery(w.event), w.d.cuStreamWaitEvent(w.b, w.event, 0)});
@@ -209,6 +271,16 @@ std::vector<Fact> capture_facts() {
            if (code == CUDA_SUCCESS) w.execs.clear();
            return say({code, w.end(w.a)});
          }},
+        {"DestroyAnExecElsewhereGlobal", "900 901",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.empty_node(g);
+           const CUgraphExec e = w.exec(g);
+           (void)w.begin(w.a, kGlobal);
+           const CUresult code = w.elsewhere([&] { return w.d.cuGraphExecDestroy(e); });
+           if (code == CUDA_SUCCESS) w.execs.clear();
+           return say({code, w.end(w.a)});
+         }},
         {"DestroyAnExecInARelaxedScope", "0 0",
          [](W w) {
            const CUgraph g = w.graph();
@@ -221,13 +293,61 @@ std::vector<Fact> capture_facts() {
            if (code == CUDA_SUCCESS) w.execs.clear();
            return say({code, w.end(w.a)});
          }},
-        {"InstantiateDuringACapture", "0/0 0",
+        {"InstantiateDuringACapture", "900/1 901",
          [](W w) {
            const CUgraph g = w.graph();
            w.empty_node(g);
            (void)w.begin(w.a);
            const std::string answer = w.instantiate(g);
            return answer + " " + say({w.end(w.a)});
+         }},
+        {"InstantiateInARelaxedScope", "0/0 0",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.empty_node(g);
+           CUstreamCaptureMode mode = kRelaxed;
+           (void)w.begin(w.a), (void)w.d.cuThreadExchangeStreamCaptureMode(&mode);
+           const std::string answer = w.instantiate(g);
+           (void)w.d.cuThreadExchangeStreamCaptureMode(&mode);
+           return answer + " " + say({w.end(w.a)});
+         }},
+        {"InstantiateElsewhereGlobal", "900/1 901",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.empty_node(g);
+           (void)w.begin(w.a, kGlobal);
+           std::string answer;
+           (void)w.elsewhere([&] { return answer = w.instantiate(g), CUDA_SUCCESS; });
+           return answer + " " + say({w.end(w.a)});
+         }},
+        {"UpdateDuringACapture", "0/0 0",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.kernel_node(g);
+           const CUgraphExec e = w.exec(g);
+           (void)w.begin(w.a);
+           const std::string answer = w.update(e, g);
+           return answer + " " + say({w.end(w.a)});
+         }},
+        {"SetParametersDuringACapture", "0 0",
+         [](W w) {
+           const CUgraph g = w.graph();
+           const CUgraphNode n = w.kernel_node(g);
+           const CUgraphExec e = w.exec(g);
+           const CUDA_KERNEL_NODE_PARAMS k = kernel_shape(w.nop, 2, 1, 0);
+           (void)w.begin(w.a);
+           const CUresult code = w.d.cuGraphExecKernelNodeSetParams(e, n, &k);
+           return say({code, w.end(w.a)});
+         }},
+        {"CloneDuringACapture", "0 0",
+         [](W w) {
+           const CUgraph g = w.graph();
+           w.kernel_node(g);
+           (void)w.begin(w.a);
+           CUgraph copy = nullptr;
+           const CUresult code = w.d.cuGraphClone(&copy, g);
+           if (copy) w.graphs.push_back(copy);
+           return say({code, w.end(w.a)});
          }},
         in_capture("BuildAndDestroyAGraph", "0 0",
                    [](W w) {
@@ -306,18 +426,42 @@ std::vector<Fact> capture_facts() {
                   std::to_string(GraphView(g).node_count());
          },
          12030},
-        {"CaptureToAGraphThatBreaksLeavesItsNodes", "901 2",
+        // The code of the end, then what cuGraphGetNodes answers.
+        {"CaptureToAGraphThatBreaksDestroysIt", "901 1",
          [](W w) {
-           const CUgraph g = w.graph();
-           w.empty_node(g);
-           (void)w.d.cuStreamBeginCaptureToGraph(w.a, g, nullptr, nullptr, 0,
+           return after_capture_to_a_graph(w, [&] { (void)w.work(w.a), (void)w.d.cuStreamSynchronize(w.a); });
+         },
+         12030},
+        {"CaptureToAGraphThatIsNotJoinedDestroysIt", "904 1",
+         [](W w) {
+           return after_capture_to_a_graph(w, [&] {
+             (void)w.work(w.a), (void)w.d.cuEventRecord(w.event, w.a);
+             (void)w.d.cuStreamWaitEvent(w.b, w.event, 0), (void)w.work(w.b);
+           });
+         },
+         12030},
+        {"CaptureToAGraphThatAnotherThreadEndsDestroysIt", "908 1",
+         [](W w) {
+           return after_capture_to_a_graph(
+               w, [&] { (void)w.work(w.a); }, true);
+         },
+         12030},
+        {"CaptureToABodyThatBreaksDestroysTheBody", "901, body 1, graph 0, destroy 0",
+         [](W w) {
+           Graph owner;
+           CUgraph body = owner.if_node(owner.condition(0u)).body().get();
+           const CUgraph g = owner.release();
+           (void)w.d.cuStreamBeginCaptureToGraph(w.a, body, nullptr, nullptr, 0,
                                                  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
            (void)w.work(w.a), (void)w.d.cuStreamSynchronize(w.a);
            CUgraph back = nullptr;
            const CUresult code = w.d.cuStreamEndCapture(w.a, &back);
-           return say({code}) + " " + std::to_string(GraphView(g).node_count());
+           size_t count = 0;
+           std::string out = say({code}) + ", body " + say({w.d.cuGraphGetNodes(body, nullptr, &count)});
+           out += ", graph " + say({w.d.cuGraphGetNodes(g, nullptr, &count)});
+           return out + ", destroy " + say({w.d.cuGraphDestroy(g)});
          },
-         12030},
+         12030, Risk::MayEndTheProcess},
 #endif
   };
 }

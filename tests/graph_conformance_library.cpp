@@ -89,13 +89,13 @@ std::vector<Fact> library_facts() {
        }},
       {"RondoComparesAttributes", "refused, then anew",
        [](W w) {
-         const auto with = [&](int priority) {
+         const auto with = [&](CUlaunchMemSyncDomain domain) {
            Graph g;
-           g.add(kernel(w.nop, 1, 1, 0).with(attribute::priority(priority)));
+           g.add(kernel(w.nop, 1, 1, 0).with(attribute::memory_sync_domain(domain)));
            return g;
          };
-         GraphExec exec = with(0).instantiate();
-         const Graph other = with(-1);
+         GraphExec exec = with(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT).instantiate();
+         const Graph other = with(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE);
          if (exec.update(other).ok) return std::string("taken");
          return std::string(exec.update_or_reinstantiate(other).how == UpdateHow::Reinstantiated
                                 ? "refused, then anew"
@@ -184,6 +184,13 @@ std::vector<Fact> library_facts() {
          return std::to_string(w.value());
        },
        12090},
+      {"RondoRefusesAGraphAsItsOwnChild", "refused",
+       [text_of](W) {
+         Graph g;
+         g.empty();
+         const std::string text = text_of([&] { g.child(g); });
+         return text.find("a graph cannot be a child of itself") == 0 ? std::string("refused") : text;
+       }},
       {"RondoWritesMemoryByABatchNode", "44",
        [](W w) {
          CUstreamBatchMemOpParams write{};
@@ -211,6 +218,38 @@ std::vector<Fact> library_facts() {
          return std::to_string(w.value());
        },
        12030},
+      {"RondoKnowsThatABrokenCaptureTookTheGraph", "lost, and 3 from before",
+       [launch, text_of](W w) {
+         std::optional<GraphExec> exec;
+         {
+           Graph g;
+           g.add(kernel(w.store, 1, 1, 0, w.memory, 3u));
+           exec = g.instantiate();
+           (void)text_of([&] {
+             capture_into(g, w.a, {}, [&] {
+               launch(w, w.a, w.store, w.memory, 4);
+               (void)w.d.cuStreamSynchronize(w.a);
+             });
+           });
+           const std::string text = text_of([&] { (void)g.node_count(); });
+           if (text.find("this graph was lost when a capture into it") != 0) return text;
+         }
+         exec->launch(w.a);
+         return "lost, and " + std::to_string(w.value()) + " from before";
+       },
+       12030},
+      {"RondoInstantiatesDuringACapture", "1 node, 5",
+       [launch](W w) {
+         Graph g;
+         g.add(kernel(w.store, 1, 1, 0, w.memory, 5u));
+         std::optional<GraphExec> exec;
+         const Graph captured = capture(w.a, [&] {
+           launch(w, w.a, w.store, w.memory + 4, 1);
+           exec = g.instantiate();
+         });
+         exec->launch(w.a);
+         return std::to_string(captured.node_count()) + " node, " + std::to_string(w.value());
+       }},
       {"RondoDestroysAnExecDuringACapture", "1 node",
        [launch](W w) {
          Graph g;

@@ -2,6 +2,23 @@
 #include "graph_conformance.h"
 
 namespace rondo::graph {
+namespace {
+
+// The node that a launch of nop with these attributes becomes.
+CUgraphNode captured_kernel(World& w, std::span<CUlaunchAttribute> attributes) {
+  CUlaunchConfig c{};
+  c.gridDimX = 4;
+  c.gridDimY = c.gridDimZ = c.blockDimX = c.blockDimY = c.blockDimZ = 1;
+  c.hStream = w.a;
+  c.attrs = attributes.data(), c.numAttrs = static_cast<unsigned>(attributes.size());
+  (void)w.begin(w.a);
+  (void)w.d.cuLaunchKernelEx(&c, w.nop, nullptr, nullptr);
+  CUgraph g = nullptr;
+  (void)w.end(w.a, &g);
+  return GraphView(g).nodes().at(0).get();
+}
+
+}  // namespace
 
 std::vector<Fact> node_facts() {
   using W = World&;
@@ -75,13 +92,14 @@ std::vector<Fact> node_facts() {
            (void)w.alloc_node(w.graph(), 256, &n, &p);
            return say({w.d.cuGraphDestroyNode(n)});
          }},
-        {"AGraphHasOneChildOfItself", "1",
+        {"AGraphAsChildOfItself", "1",
          [](W w) {
            const CUgraph g = w.graph();
            CUgraphNode n = nullptr;
            return say({w.d.cuGraphAddChildGraphNode(&n, g, nullptr, 0, g)});
-         }},
-        {"AttributesThatCanBeRead", "1 2 4 5 8 9 10 11",
+         },
+         12000, Risk::EndsTheProcess},
+        {"AttributesThatCanBeRead", "1 2 4 5 8 9 10",
          [](W w) {
            const CUgraphNode n = w.kernel_node(w.graph());
            std::string out;
@@ -94,6 +112,56 @@ std::vector<Fact> node_facts() {
            return out;
          },
          12080},
+        // Cluster dimension and memory sync domain of a captured launch, as its node tells them.
+        {"AttributesOfACapturedLaunchCanBeRead", "cluster 2, domain 1",
+         [](W w) {
+           CUlaunchAttribute attributes[] = {attribute::cluster({2}),
+                                             attribute::memory_sync_domain(CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)};
+           const CUgraphNode n = captured_kernel(w, attributes);
+           CUlaunchAttributeValue cluster{}, domain{};
+           (void)w.d.cuGraphKernelNodeGetAttribute(n, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
+           (void)w.d.cuGraphKernelNodeGetAttribute(n, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &domain);
+           return "cluster " + std::to_string(cluster.clusterDim.x) + ", domain " +
+                  std::to_string(domain.memSyncDomain);
+         }},
+        // So that an exec of the one is updated from the other.
+        {"DefaultsOfACapturedLaunchAreThoseOfANode", "4 9 10",
+         [](W w) {
+           const CUgraphNode captured = captured_kernel(w, {}), made = w.kernel_node(w.graph());
+           std::string out;
+           for (int id : {4, 9, 10}) {
+             CUlaunchAttributeValue a{}, b{};
+             (void)w.d.cuGraphKernelNodeGetAttribute(captured, static_cast<CUlaunchAttributeID>(id), &a);
+             (void)w.d.cuGraphKernelNodeGetAttribute(made, static_cast<CUlaunchAttributeID>(id), &b);
+             if (std::memcmp(&a, &b, sizeof a) == 0) out += (out.empty() ? "" : " ") + std::to_string(id);
+           }
+           return out;
+         }},
+#if CUDA_VERSION >= 12080
+        // Set, read, instantiate; then the size of the cluster that ran. Best effort, so 2 or 4.
+        {"APreferredClusterDimension", "0 1 0/0 2",
+         [](W w) {
+           const CUgraph g = w.graph();
+           CUdeviceptr p = w.memory;
+           void* args[] = {&p};
+           CUDA_KERNEL_NODE_PARAMS k = kernel_shape(w.cluster_size, 4, 1, 0);
+           k.kernelParams = args;
+           CUgraphNode n = nullptr;
+           RONDO_CU(w.d, cuGraphAddKernelNode(&n, g, nullptr, 0, &k));
+           w.attribute(n, attribute::cluster({2}));
+           CUlaunchAttributeValue v{};
+           v.preferredClusterDim.x = 4, v.preferredClusterDim.y = v.preferredClusterDim.z = 1;
+           constexpr auto kId = CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION;
+           const CUresult set = w.d.cuGraphKernelNodeSetAttribute(n, kId, &v);
+           std::string out = say({set, w.d.cuGraphKernelNodeGetAttribute(n, kId, &v)});
+           CUgraphExec e = nullptr;
+           out += " " + w.instantiate(g, 0, &e);
+           if (!e) return out;
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return out + " " + std::to_string(w.value());
+         },
+         12080},
+#endif
         {"AttributesAreCopiedFromTheSecondToTheFirst", "3",
          [](W w) {
            const CUgraph g = w.graph();
@@ -137,7 +205,7 @@ std::vector<Fact> exec_facts() {
          (void)w.d.cuGraphAddDependencies_v1(g, &y, &x, 1);
          return w.instantiate(g);
        }},
-      {"AHostNodeForDeviceLaunch", "801/3 node",
+      {"AHostNodeForDeviceLaunch", "1/3 node",
        [](W w) {
          const CUgraph g = w.graph();
          w.kernel_node(g), w.host_node(g);
@@ -293,7 +361,7 @@ std::vector<Fact> exec_facts() {
          return say({w.d.cuGraphClone(&copy, g.get())});
        },
        12030},
-      {"AHostNodeInABody", "801",
+      {"AHostNodeInABody", "0, then 1/3 node",
        [](W w) {
          Graph g;
          Condition c = g.if_node(g.condition(0u));

@@ -42,13 +42,29 @@ std::vector<Fact> update_facts() {
            w.kernel_node(x, {xa}), w.kernel_node(y), w.kernel_node(y);
            return w.update(x, y);
          }},
-        {"UpdateToAnotherOrderOfEdges", "910/2 node from",
+        {"UpdateToAnotherOrderOfEdges", "910/3 node",
          [](W w) {
            const CUgraph x = w.graph(), y = w.graph();
            const CUgraphNode xa = w.kernel_node(x), xb = w.fill_node(x), ya = w.kernel_node(y),
                              yb = w.fill_node(y);
            w.empty_node(x, {xa, xb}), w.empty_node(y, {yb, ya});
            return w.update(x, y);
+         }},
+        // Nodes of one kind, edges in another order: each node takes the place that its edge says.
+        {"UpdatePairsNodesByTheOrderOfEdges", "0/0 3 4",
+         [](W w) {
+           const auto pair = [&](uint32_t first, bool swapped) {
+             Graph g;
+             const NodeView a = g.add(kernel(w.store, 1, 1, 0, w.memory, first)),
+                            b = g.add(kernel(w.store, 1, 1, 0, w.memory + 4, first + 1));
+             swapped ? g.empty({b, a}) : g.empty({a, b});
+             return g.release();
+           };
+           const CUgraph x = w.graphs.emplace_back(pair(1, false)), y = w.graphs.emplace_back(pair(3, true));
+           const CUgraphExec e = w.exec(x);
+           const std::string answer = w.update(e, y);
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return answer + " " + std::to_string(w.value(0)) + " " + std::to_string(w.value(1));
          }},
         {"UpdateToAnotherFunction", "0/0",
          [](W w) {
@@ -98,6 +114,69 @@ std::vector<Fact> update_facts() {
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::cluster({2})), kernel_with(w, attribute::cluster({4})));
          }},
+        // How many blocks a cluster has when it runs: before the update, and after it.
+        {"UpdateOfTheClusterDimensionCounts", "2, 0/0 4",
+         [](W w) {
+           const auto graph = [&](unsigned cluster) {
+             const CUgraph g = w.graph();
+             CUdeviceptr p = w.memory;
+             void* args[] = {&p};
+             CUDA_KERNEL_NODE_PARAMS k = kernel_shape(w.cluster_size, 8, 1, 0);
+             k.kernelParams = args;
+             CUgraphNode n = nullptr;
+             RONDO_CU(w.d, cuGraphAddKernelNode(&n, g, nullptr, 0, &k));
+             w.attribute(n, attribute::cluster({cluster}));
+             return g;
+           };
+           const CUgraphExec e = w.exec(graph(2));
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           std::string out = std::to_string(w.value()) + ", " + w.update(e, graph(4));
+           RONDO_CU(w.d, cuGraphLaunch(e, w.a));
+           return out + " " + std::to_string(w.value());
+         }},
+        {"UpdateOfTheAccessPolicyWindow", "0/0",
+         [kernel_with](W w) {
+           CUaccessPolicyWindow window{};
+           window.base_ptr = reinterpret_cast<void*>(w.memory);
+           window.num_bytes = 1024;
+           window.hitRatio = 1;
+           window.hitProp = CU_ACCESS_PROPERTY_PERSISTING;
+           const CUgraph x = kernel_with(w, attribute::access_policy(window));
+           window.num_bytes = 2048;
+           return w.update(x, kernel_with(w, attribute::access_policy(window)));
+         }},
+        {"UpdateOfTheClusterSchedulingPolicy", "0/0",
+         [kernel_with](W w) {
+           const auto with = [&](CUclusterSchedulingPolicy policy) {
+             CUlaunchAttribute a{};
+             a.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+             a.value.clusterSchedulingPolicyPreference = policy;
+             return kernel_with(w, a);
+           };
+           return w.update(with(CU_CLUSTER_SCHEDULING_POLICY_SPREAD),
+                           with(CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING));
+         }},
+        {"UpdateOfAGraphWithMemory", "0/0",
+         [](W w) {
+           const auto graph = [&] {
+             const CUgraph g = w.graph();
+             CUgraphNode n = nullptr;
+             CUdeviceptr p = 0;
+             (void)w.alloc_node(g, 256, &n, &p);
+             return g;
+           };
+           return w.update(graph(), graph());
+         }},
+        {"UpdateOfAGraphWithACondition", "0/0",
+         [](W w) {
+           const auto graph = [&] {
+             Graph g;
+             g.if_node(g.condition(0u)).body().add(kernel(w.nop, 1, 1, 0));
+             return w.graphs.emplace_back(g.release());
+           };
+           return w.update(graph(), graph());
+         },
+         12030},
         {"UpdateOfTheMemorySyncDomain", "0/0",
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::memory_sync_domain(CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT)),
@@ -123,7 +202,7 @@ std::vector<Fact> update_facts() {
            return answer + " " + std::to_string(w.value());
          }},
 #if CUDA_VERSION >= 12040
-        {"UpdateOfADeviceUpdatableNode", "910/6 node",
+        {"UpdateOfADeviceUpdatableNode", "801/0",
          [kernel_with](W w) {
            return w.update(kernel_with(w, attribute::device_updatable()),
                            kernel_with(w, attribute::device_updatable()));

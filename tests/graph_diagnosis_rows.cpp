@@ -282,7 +282,7 @@ std::vector<Case> cases() {
              (void)g.instantiate();
            });
          }},
-        {"AHostNodeForDeviceLaunch", "21", "a node that a device-launched graph cannot have",
+        {"AHostNodeForDeviceLaunch", "21", "a node that a device-launched graph, or a body, cannot have",
          [](R r) {
            Graph g;
            g.host([] {});

@@ -204,61 +204,6 @@ TEST_F(Execs, AnUpdateThatIsRefusedInstantiatesAnewWhenAsked) {
   EXPECT_EQ(word(0), 201u);
 }
 
-// The driver says success and keeps the old cluster dimension.
-TEST_F(Execs, AttributesThatAnUpdateWouldKeepSilentlyRefuseIt) {
-  const auto with_cluster = [&](unsigned x) {
-    Graph g;
-    g.add(kernel(m_.nop, 8, 1, 0).with(attribute::cluster({x})));
-    return g;
-  };
-  GraphExec exec = with_cluster(2).instantiate();
-  const Graph wider = with_cluster(4);
-  CUgraphExecUpdateResultInfo info{};
-  EXPECT_EQ(d_.cuGraphExecUpdate(exec.get(), wider.get(), &info), CUDA_SUCCESS);
-  EXPECT_EQ(m_.fake.exec_attribute_cluster_x(exec.get(), 0), 2) << "the trap that this guards against";
-  const Updated updated = exec.update(wider);
-  EXPECT_FALSE(updated.ok);
-  EXPECT_TRUE(updated.attributes_differ);
-  EXPECT_EQ(updated.node, wider.nodes()[0]);
-  EXPECT_EQ(updated.reason,
-            "the cluster dimension of kernel node nop differs: the driver may say success and keep the old "
-            "value, so the "
-            "update was not made. Instantiate anew (update_or_reinstantiate), or update with "
-            "AttributeCheck::Skip if it "
-            "does not matter");
-  EXPECT_EQ(exec.update_or_reinstantiate(wider).how, UpdateHow::Reinstantiated);
-  EXPECT_EQ(m_.fake.exec_attribute_cluster_x(exec.get(), 0), 4);
-  EXPECT_TRUE(exec.update(with_cluster(4)).ok);
-  EXPECT_TRUE(exec.update(with_cluster(2), AttributeCheck::Skip).ok);
-}
-
-TEST_F(Execs, AttributesOfCapturedLaunchesAreCompared) {
-  const auto captured = [&](int priority) {
-    return capture(m_.stream, [&] {
-      CUlaunchAttribute a = attribute::priority(priority);
-      CUlaunchConfig c{};
-      c.gridDimX = c.gridDimY = c.gridDimZ = c.blockDimX = c.blockDimY = c.blockDimZ = 1;
-      c.hStream = m_.stream;
-      c.attrs = &a;
-      c.numAttrs = 1;
-      RONDO_CU(d_, cuLaunchKernelEx(&c, m_.nop, nullptr, nullptr));
-    });
-  };
-  const Graph first = captured(0);
-  GraphExec exec = first.instantiate();
-  EXPECT_TRUE(exec.update(captured(0)).ok);
-  EXPECT_EQ(exec.update(captured(-1)).reason.find("the priority of kernel node nop differs: "), 0u);
-}
-
-TEST_F(Execs, AttributesChangedBehindAnExecAreNotGuessed) {
-  Graph g;
-  const NodeView node = g.add(kernel(m_.nop, 1, 1, 0).with(attribute::priority(1)));
-  GraphExec exec = g.instantiate();
-  node.set(attribute::priority(2));
-  EXPECT_EQ(
-      exec.update(g).reason.find("the attributes that the executable graph was made with are not known"), 0u);
-}
-
 TEST_F(Execs, ACycleIsNamedByANode) {
   Graph g;
   const NodeView a = g.add(store(0, 1)), b = g.fill(m_.memory, 0, 4, 1, a);
@@ -310,10 +255,57 @@ TEST_F(Execs, AHostNodeInADeviceLaunchedGraphIsNamed) {
   g.host([] {});
   EXPECT_EQ(
       message_of([&] { (void)g.instantiate({.device_launch = true}); }, ErrorKind::Device),
-      "cuGraphInstantiateWithParams failed: CUDA_ERROR_NOT_SUPPORTED (801): as the fake says [a node that a "
-      "device-launched graph cannot have; host node]. A graph that kernels launch may hold kernels, copies, "
-      "fills "
-      "and child graphs only. Take the node out, or instantiate without device_launch");
+      "cuGraphInstantiateWithParams failed: CUDA_ERROR_INVALID_VALUE (1): as the fake says [a node that a "
+      "device-launched graph, or a body, cannot have; host node]. A graph that kernels launch may hold "
+      "kernels, "
+      "copies, fills and child graphs only; the body of a condition these, empty nodes and conditions. Take "
+      "the node out, or instantiate without device_launch");
+}
+
+// The driver adds it without a word, and refuses the whole graph later.
+TEST_F(Execs, AHostNodeInABodyIsNamed) {
+  Graph g;
+  Condition c = g.if_node(g.condition(0u));
+  c.body().add(CUDA_HOST_NODE_PARAMS{[](void*) {}, nullptr});
+  EXPECT_NE(message_of([&] { (void)g.instantiate(); }, ErrorKind::Device)
+                .find("or a body, cannot have; host node]. A graph that kernels launch may hold"),
+            std::string::npos);
+}
+
+TEST_F(Execs, InstantiatingWhileTheThreadCapturesDisturbsNothing) {
+  const Graph g = chain(2);
+  std::optional<GraphExec> exec;
+  const Graph captured = capture(m_.stream, [&] {
+    launch(m_.stream, m_.store, m_.word(1), 1);
+    exec = g.instantiate();
+    EXPECT_EQ(exec->update_or_reinstantiate(chain(3)).how, UpdateHow::Reinstantiated);
+  });
+  EXPECT_EQ(captured.node_count(), 1u);
+  exec->launch(m_.stream);
+  EXPECT_EQ(word(0), 3u);
+}
+
+TEST_F(Execs, InstantiatingBreaksNoCaptureOfAnotherThread) {
+  const Graph g = chain(1);
+  const Graph captured = capture(m_.stream,
+                                 [&] {
+                                   launch(m_.stream, m_.store, m_.word(1), 1);
+                                   std::thread([&] { (void)g.instantiate(); }).join();
+                                 },
+                                 {.mode = CU_STREAM_CAPTURE_MODE_GLOBAL});
+  EXPECT_EQ(captured.node_count(), 1u);
+}
+
+TEST_F(Execs, AnUploadIntoACaptureIsRefusedBeforeItBreaksIt) {
+  const Graph g = chain(1);
+  const Graph captured = capture(m_.stream, [&] {
+    EXPECT_NE(message_of([&] { (void)g.instantiate({.upload_to = m_.stream}); }, ErrorKind::Usage)
+                  .find("which is being captured: an upload is no node. Leave upload_to out, or give another "
+                        "stream"),
+              std::string::npos);
+    launch(m_.stream, m_.store, m_.word(1), 1);
+  });
+  EXPECT_EQ(captured.node_count(), 1u);
 }
 
 TEST_F(Execs, AnUnusedConditionIsSaid) {
@@ -414,8 +406,16 @@ TEST_F(Execs, ADeviceUpdatableNodeHasAHandleForKernelsAndRefusesUpdates) {
             1);
 #endif
   GraphExec exec = g.instantiate();
-  EXPECT_NE(exec.update(same).reason.find("something about a node is not supported [kernel node nop]"),
-            std::string::npos);
+  const Updated updated = exec.update(same);
+  EXPECT_FALSE(updated.ok);
+  EXPECT_EQ(updated.code, CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(updated.result, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(
+      updated.reason,
+      "CUDA_ERROR_NOT_SUPPORTED (801): as the fake says: something about a node is not supported. One of "
+      "the graphs has device-updatable kernel nodes, and such graphs are not updated as a whole. Change "
+      "nodes by GraphExec::set or from a kernel, or instantiate anew (update_or_reinstantiate)");
+  EXPECT_EQ(exec.update_or_reinstantiate(same).how, UpdateHow::Reinstantiated);
   EXPECT_THROW(g.remove(node), Error);
 }
 

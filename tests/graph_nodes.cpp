@@ -141,6 +141,35 @@ TEST_F(Graphs, AKeptObjectGoesWithTheLastOfGraphCloneAndExec) {
   EXPECT_TRUE(alive.expired());
 }
 
+// A driver of CUDA 13.0 ends the process when it is asked.
+TEST_F(Graphs, AGraphIsNoChildOfItselfAndNoPartOfItselfEither) {
+  Graph g, part;
+  part.empty();
+  const GraphView inner = g.child(part).child();
+  Condition loop = g.while_node(g.condition());
+  const size_t asked = m_.fake.count("cuGraphAddChildGraphNode") + m_.fake.count("cuGraphAddNode");
+  const char* itself =
+      "a graph cannot be a child of itself. Clone it, and make the clone a child: Graph copy = "
+      "graph.clone(); graph.child(copy)";
+  EXPECT_EQ(message_of([&] { g.child(g); }, ErrorKind::Usage), itself);
+  EXPECT_EQ(message_of([&] { g.child(std::move(g)); }, ErrorKind::Usage), itself);
+  const char* parts =
+      "a graph and its parts (bodies, children) cannot be children of each other. Clone the part, and make "
+      "the clone a child: Graph copy = part.clone(); graph.child(copy)";
+  EXPECT_EQ(message_of([&] { loop.body().child(g); }, ErrorKind::Usage), parts);
+  EXPECT_EQ(message_of([&] { g.child(inner); }, ErrorKind::Usage), parts);
+  EXPECT_EQ(m_.fake.count("cuGraphAddChildGraphNode") + m_.fake.count("cuGraphAddNode"), asked);
+  g.child(part);  // and g is as it was
+}
+
+TEST_F(Graphs, AGraphIsNoChildOfWhatWasMovedIntoIt) {
+  Graph g, part;
+  part.empty();
+  GraphView view = part;
+  g.child(std::move(part));
+  EXPECT_EQ(message_of([&] { view.child(g); }, ErrorKind::Usage).find("a graph and its parts"), 0u);
+}
+
 TEST_F(Graphs, AChildIsACopyOfTheGraph) {
   Graph part;
   const NodeView inner = part.add(add(0, 1));

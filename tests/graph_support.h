@@ -22,19 +22,20 @@ inline std::string message_of(const std::function<void()>& work, ErrorKind kind)
   return "";
 }
 
-// A context that is current, and the kernels of a module: nop(), store(p, v), add(p, v) and count_down(p,
-// condition).
+// A context that is current, and the kernels of a module: nop(), store(p, v), add(p, v), count_down(p,
+// condition), choose(p, condition) and cluster_size(p).
 struct Machine {
   explicit Machine(int version = 13000) : fake(version), d(fake.table()) {
-    fake.kernels = {"nop", "store", "add", "count_down", "choose"};
-    fake.parameter_bytes = {
-        {"nop", {}}, {"store", {8, 4}}, {"add", {8, 4}}, {"count_down", {8, 8}}, {"choose", {8, 8}}};
+    fake.kernels = {"nop", "store", "add", "count_down", "choose", "cluster_size"};
+    fake.parameter_bytes = {{"nop", {}},        {"store", {8, 4}},    {"add", {8, 4}}, {"count_down", {8, 8}},
+                            {"choose", {8, 8}}, {"cluster_size", {8}}};
     fake.bodies["store"] = [](const fake::Launched& l) { *target(l) = value(l); };
     fake.bodies["add"] = [](const fake::Launched& l) { *target(l) += value(l); };
     fake.bodies["count_down"] = [this](const fake::Launched& l) {
       *target(l) -= 1;
       fake.set_condition(handle(l), *target(l) != 0);
     };
+    fake.bodies["cluster_size"] = [](const fake::Launched& l) { *target(l) = l.cluster; };
     fake.bodies["choose"] = [this](const fake::Launched& l) { fake.set_condition(handle(l), *target(l)); };
     CUcontext context = nullptr;
     RONDO_CU(d, cuDevicePrimaryCtxRetain(&context, 0));
@@ -44,7 +45,8 @@ struct Machine {
                                   {"store", &store},
                                   {"add", &add},
                                   {"count_down", &count_down},
-                                  {"choose", &choose}})
+                                  {"choose", &choose},
+                                  {"cluster_size", &cluster_size}})
       RONDO_CU(d, cuModuleGetFunction(function, module, name));
     RONDO_CU(d, cuMemAlloc(&memory, 1024));
     RONDO_CU(d, cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -82,7 +84,8 @@ struct Machine {
   fake::FakeDriver fake;
   const driver::Driver& d;
   CUmodule module = nullptr;
-  CUfunction nop = nullptr, store = nullptr, add = nullptr, count_down = nullptr, choose = nullptr;
+  CUfunction nop = nullptr, store = nullptr, add = nullptr, count_down = nullptr, choose = nullptr,
+             cluster_size = nullptr;
   CUdeviceptr memory = 0;
   CUstream stream = nullptr;
 };

@@ -16,6 +16,7 @@ namespace rondo::graph {
 
 namespace detail {
 struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
+class Dependencies;
 }
 class GraphView;
 class GraphExec;
@@ -79,6 +80,7 @@ class NodeView {
  private:
   friend class GraphView;
   friend class GraphExec;
+  friend class detail::Dependencies;
   const driver::Driver& driver() const;
   void expect(NodeKind kind, const char* what) const;
   CUgraphNode node_ = nullptr;
@@ -132,7 +134,8 @@ class GraphView {
   GraphView(CUgraph graph);
 
   // The handle for raw calls. What they do is not seen by Rondo, so attributes of kernel nodes are read from
-  // the driver at the next update of an exec (two to six calls a kernel node) instead of being known.
+  // the driver at the next update of an exec (three calls a kernel node) instead of being known. Null
+  // when the graph was lost (Capture::finish).
   CUgraph get() const noexcept;
   bool operator==(const GraphView& other) const noexcept { return graph_ == other.graph_; }
 
@@ -162,7 +165,9 @@ class GraphView {
   // The function is kept as long as the graph and its execs need it. It runs on a thread of the driver and
   // may not call CUDA; what it throws becomes a "graph.host" note of the trace.
   NodeView host(std::function<void()> work, After after = {});
-  // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes.
+  // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes. Errors: Usage when
+  // it is this graph or a part of the same owned graph (add child.clone()), because the driver does not
+  // survive that.
   NodeView child(const GraphView& child, After after = {});
   // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid.
   NodeView child(class Graph&& child, After after = {});
@@ -236,8 +241,8 @@ class Graph : public GraphView {
   // until then. Errors: Device; the graph is then still owned.
   CUgraph release();
 
-  // Makes it executable. Errors: Device, with the driver's result, the node at fault, the cause and the
-  // remedy.
+  // Makes it executable; also while this thread captures, which is not disturbed. Errors: Device, with the
+  // driver's result, the node at fault, the cause and the remedy; Usage for options that exclude each other.
   GraphExec instantiate() const;
   GraphExec instantiate(const InstantiateOptions& options) const;
 

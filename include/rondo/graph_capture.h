@@ -55,7 +55,8 @@ class Capture {
   explicit Capture(CaptureOptions options = {});
   // On `stream`, which must not be the legacy stream nor capture already.
   explicit Capture(CUstream stream, CaptureOptions options = {});
-  // Into a graph that exists (CUDA 12.3); the first captured nodes wait for `after`. Ended by finish().
+  // Into a graph that exists (CUDA 12.3); the first captured nodes wait for `after`. Ended by finish(). A
+  // capture that breaks takes the graph with it, see there.
   Capture(CUstream stream, GraphView into, After after, CaptureOptions options = {});
   // Ends the capture and drops what it has when end() was not reached. Like end(), on the thread that began
   // it, unless the mode is Relaxed (the driver's rule, 908).
@@ -70,8 +71,12 @@ class Capture {
   // Ends it: the graph. Errors: Device when the capture was broken; Usage for a forked stream that was not
   // joined (by its handle) and for an empty graph, if refused. Once only.
   Graph end();
-  // The same for a capture into a graph that exists, whose nodes are then there. After an error, nodes that
-  // were captured before it may be there too.
+  // The same for a capture into a graph that exists, whose nodes are then there. When the capture was broken,
+  // that graph is lost, because the driver destroys it: its Graph and views know, and each use of them, of
+  // its nodes too, is an Error(Usage) from then on; get() is null; execs made from it before can be launched.
+  // With a body or a child, the whole owned graph is lost, and its memory is not given back. A CUgraph of
+  // someone else's must then be neither used nor destroyed. When nothing but the caller's own code failed,
+  // the graph is well and has what was captured by then.
   void finish();
 
   // ---- several streams
@@ -121,10 +126,16 @@ class Capture {
   std::optional<Stream> own_;
   CUstream stream_ = nullptr;
   std::optional<GraphView> into_;
-  std::shared_ptr<detail::GraphState> state_;  // of the graph to come
+  std::shared_ptr<detail::GraphState> state_;  // of the graph to come, or of the one that is captured into
   bool active_ = false;
-  std::vector<CUstream> forked_;
-  std::vector<Event> events_;
+  bool lost_ = false;  // the graph that was captured into
+  struct Fork {
+    CUstream stream;
+    bool joined;  // by join(), since it was forked last
+  };
+  std::vector<Fork> forked_;
+  std::optional<Event> event_;  // of fork and join, which record it and wait for it at once
+  void order(CUstream first, CUstream then);
   std::string first_failure_;  // the first call that check() saw fail
   int first_code_ = 0;
   std::string stretch_;  // between two checkpoints, where it was found broken

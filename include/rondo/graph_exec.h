@@ -24,7 +24,8 @@ struct InstantiateOptions {
       upload_to;  // uploads at once, in this stream, so that the first launch does not pay for it
 };
 
-// What became of an update. When not ok the exec is as it was.
+// What became of an update. When not ok the exec is as it was: `code` is then 910, or 801 for graphs with
+// device-updatable nodes.
 struct [[nodiscard]] Updated {
   bool ok = false;
   CUresult code = CUDA_SUCCESS;
@@ -37,9 +38,14 @@ struct [[nodiscard]] Updated {
   explicit operator bool() const noexcept { return ok; }
 };
 
-// Whether an update compares kernel attributes (priority, cluster, cooperative ...) first. The comparison is
-// free for graphs built node by node here without attributes, and kept for graphs that are used again; a
-// captured graph has its kernel nodes' attributes read once, which costs a few calls a node.
+// Whether an update first compares the kernel attributes that it might keep silently although they change
+// what a launch does: cluster dimension, memory sync domain and its map. (Cooperative launch and, with
+// node_priority, priority are refused by the driver; without it priority means nothing; access policy window
+// and cluster scheduling policy change speed only.) A preferred cluster dimension cannot be read back: from
+// CUDA 12.8 on a kernel in a cluster, in a graph that was captured or touched by raw calls, refuses the
+// update. The comparison is free for graphs built node by node here without attributes, and kept for graphs
+// that are used again; a captured graph has three attributes of each kernel node read once, which costs three
+// calls a node.
 enum class AttributeCheck { Compare, Skip };
 
 enum class UpdateHow { Updated, Reinstantiated };

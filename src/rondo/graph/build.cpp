@@ -7,7 +7,24 @@ namespace rondo::graph {
 namespace detail {
 
 GraphState::~GraphState() {
+  for (const auto& child : moved_in) child->within = nullptr;  // an exec may keep the child's state
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
+}
+
+void GraphState::lose() noexcept {
+  if (lost) return;
+  lost = true;
+  owned = false;
+  changed();
+  for (const auto& child : moved_in) child->lose();
+  if (within) within->lose();
+}
+
+void throw_lost() {
+  throw Error(ErrorKind::Usage,
+              "this graph was lost when a capture into it, or into a part of it, broke: the driver destroys "
+              "such a graph. Build it anew; a graph that must outlive a broken capture takes the work as a "
+              "child: Graph work = capture(...); graph.child(work)");
 }
 
 Dependencies::Dependencies(const After& after) {
@@ -19,6 +36,7 @@ Dependencies::Dependencies(const After& after) {
     nodes_ = many_.get();
   }
   for (size_t i = 0; i < count_; ++i) {
+    expect_not_lost(list[i].node.state_);
     nodes_[i] = list[i].node.get();
     full_ &= list[i].data.full();
   }
@@ -58,12 +76,16 @@ std::string describe_edge(const driver::Driver& d, NodeView from, NodeView to) {
 
 GraphView::GraphView(CUgraph graph) : graph_(graph) {}
 
-const driver::Driver& GraphView::driver() const { return state_ ? state_->driver : driver::driver(); }
+const driver::Driver& GraphView::driver() const {
+  detail::expect_not_lost(state_);
+  return state_ ? state_->driver : driver::driver();
+}
 
 CUgraph GraphView::get() const noexcept {
   if (state_) {
-    state_->plain = false;
+    state_->plain = state_->own = false;
     state_->changed();
+    if (state_->lost) return nullptr;
   }
   return graph_;
 }
@@ -154,6 +176,7 @@ void GraphView::remove(NodeView node) {
 
 NodeView GraphView::find_in_clone(NodeView original) const {
   const driver::Driver& d = driver();
+  detail::expect_not_lost(original.state_);
   CUgraphNode node = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphNodeFindInClone(&node, original.get(), graph_),
                     detail::describe_node(d, original.get()));
@@ -182,6 +205,7 @@ Graph GraphView::clone() const {
   CUgraph copy = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
   auto state = std::make_shared<GraphState>(d, copy, true);
+  state->own = state_ && state_->own;
   state->plain = state_ && state_->plain;
   return Graph(std::move(state));
 }
@@ -196,7 +220,7 @@ std::shared_ptr<GraphState> make_empty() {
   const driver::Driver& d = driver::driver();
   auto state = std::make_shared<GraphState>(d, nullptr, true);
   RONDO_GRAPH_CHECK(d, Build, cuGraphCreate(&state->graph, 0), "");
-  state->plain = true;
+  state->own = state->plain = true;
   return state;
 }
 }  // namespace

@@ -102,21 +102,34 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
       into_(into),
       stack_(own_stack()) {
   const driver::Driver& d = *driver_;
-  {
-    const std::lock_guard lock(stack_->mutex);
-    stack_->open.reserve(stack_->open.size() + 1);  // nothing may fail once the capture has begun
-  }
   if (!stream_ || stream_ == CU_STREAM_LEGACY)
     throw Error(
         ErrorKind::Usage,
         "the legacy (NULL) stream cannot be captured. Capture on a stream of your own: Stream::create() or "
         "cudaStreamCreateWithFlags(.., cudaStreamNonBlocking)");
   watch_ = detail::CallWatch::make(d, stream_, options_.watch_calls);
+  // Before the begin, as nothing may fail once the capture has begun.
+  struct Entry {
+    detail::CaptureStack& stack;
+    Capture* capture;
+    bool keep = false;
+    Entry(detail::CaptureStack& s, Capture* c) : stack(s), capture(c) {
+      const std::lock_guard lock(stack.mutex);
+      stack.open.push_back(capture);
+    }
+    ~Entry() {
+      if (keep) return;
+      const std::lock_guard lock(stack.mutex);
+      std::erase(stack.open, capture);
+    }
+  } entry(*stack_, this);
   if (into_) {
     require(Feature::CaptureToGraph);
     const detail::Dependencies deps(after);
     if (into_->state_) {
-      into_->state_->plain = false;
+      detail::expect_not_lost(into_->state_);
+      state_ = into_->state_->shared_from_this();
+      into_->state_->own = into_->state_->plain = false;
       into_->state_->changed();
     }
 #if CUDA_VERSION >= 12030
@@ -131,8 +144,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
   }
   active_ = true;
   if (watch_) watch_->start();
-  const std::lock_guard lock(stack_->mutex);
-  stack_->open.push_back(this);
+  entry.keep = true;
 }
 
 Capture::Capture(CaptureOptions options)
@@ -160,7 +172,12 @@ CUresult Capture::stop(CUgraph* graph) noexcept {
     const std::lock_guard lock(stack_->mutex);
     std::erase(stack_->open, this);
   }
-  return driver_->cuStreamEndCapture(stream_, graph);
+  const CUresult code = driver_->cuStreamEndCapture(stream_, graph);
+  if (into_ && code != CUDA_SUCCESS) {
+    lost_ = true;
+    if (state_) state_->lose();
+  }
+  return code;
 }
 
 Capture::~Capture() {
@@ -172,8 +189,10 @@ Capture::~Capture() {
 }
 
 std::vector<CUstream> Capture::not_joined() const {
-  std::vector<CUstream> watched = forked_;
-  watched.insert(watched.end(), options_.watch.begin(), options_.watch.end());
+  // A stream that join() joined is believed: looking for its end in the graph takes a call a node.
+  std::vector<CUstream> watched = options_.watch;
+  for (const Fork& f : forked_)
+    if (!f.joined) watched.push_back(f.stream);
   std::vector<CUstream> out;
   if (watched.empty()) return out;
   const Info own = info(stream_);
@@ -212,9 +231,16 @@ CUgraph Capture::finish_raw() {
   if (code == CUDA_SUCCESS) return graph;
   (void)clear_runtime_last_error();
   if (graph && !into_) detail::let_through(*driver_, [&] { (void)driver_->cuGraphDestroy(graph); });
+  std::string streams;
+  for (CUstream s : open) streams += (streams.empty() ? "" : ", ") + describe_stream(s);
+  if (code == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && open.empty() && !forked_.empty()) {
+    for (const Fork& f : forked_) streams += (streams.empty() ? "" : ", ") + describe_stream(f.stream);
+    throw Error(ErrorKind::Usage,
+                fmt::format("the capture of {} ended while a stream that had been joined had work after that: one of {}, or one that "
+                            "user code forked. Join it after its last work (name streams in CaptureOptions::watch to be told which)",
+                            describe_stream(stream_), streams));
+  }
   if (code == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && !open.empty()) {
-    std::string streams;
-    for (CUstream s : open) streams += (streams.empty() ? "" : ", ") + describe_stream(s);
     throw Error(
         ErrorKind::Usage,
         fmt::format(
@@ -248,22 +274,37 @@ void Capture::finish() {
     (void)end();
     return;
   }
-  (void)finish_raw();
+  try {
+    (void)finish_raw();
+  } catch (const Error& e) {
+    if (!lost_) throw;
+    throw Error(e.kind(),
+                std::string(e.what()) +
+                    ". The graph that it was captured into is lost with it, and so is a graph that holds "
+                    "that one: the driver destroys it. Build it anew; a graph that must outlive a broken "
+                    "capture takes the work as a child: Graph work = capture(...); graph.child(work)");
+  }
 }
 
 // ---------------------------------------------------------------- several streams
 
+void Capture::order(CUstream first, CUstream then) {
+  if (!event_) event_ = Event::create();
+  event_->record(first);
+  event_->wait_in(then);
+}
+
 void Capture::fork(CUstream other) {
-  const Event& event = events_.emplace_back(Event::create());
-  event.record(stream_);
-  event.wait_in(other);
-  forked_.push_back(other);
+  order(stream_, other);
+  const auto known = std::find_if(forked_.begin(), forked_.end(), [&](const Fork& f) { return f.stream == other; });
+  if (known == forked_.end()) forked_.push_back({other, false});
+  else known->joined = false;
 }
 
 void Capture::join(CUstream other) {
-  const Event& event = events_.emplace_back(Event::create());
-  event.record(other);
-  event.wait_in(stream_);
+  order(other, stream_);
+  for (Fork& f : forked_)
+    if (f.stream == other) f.joined = true;
 }
 
 // ---------------------------------------------------------------- nodes made by hand

@@ -58,7 +58,8 @@ constexpr Finding kTable[] = {
      "another one",
      "Make it outside of the capture, capture in thread-local mode, or put the call into a RelaxedScope"},
     {"6", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "EndCapture", -1,
-     "An earlier call has broken the capture, and nobody looked at its status",
+     "An earlier call has broken the capture, and nobody looked at its status; modules that were loaded and "
+     "unloaded in it break it too, although the load answers success",
      "Run with RONDO_GRAPH_WATCH=calls, which names the call and its caller; or check calls with "
      "RONDO_GRAPH_CALL(call), or find the stretch with RONDO_GRAPH_CHECKPOINT(\"name\")"},
     {"5", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, any_phase, "", -1,
@@ -94,6 +95,10 @@ constexpr Finding kTable[] = {
      "waited for",
      "Ask after the capture with another event, or record it as an external event (Event::record_external, "
      "cudaEventRecordExternal)"},
+    {"12", CUDA_ERROR_INVALID_VALUE, Phase::Capture, any_phase, "WaitEvent|EventQuery|EventSynchronize", -1,
+     "The event was last recorded in a capture that is over, and stands for nothing now",
+     "Record it again in a stream, or record it as an external event (Event::record_external, "
+     "cudaEventRecordExternal)"},
     {"13", CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, Phase::Capture, any_phase, "", -1,
      "The capture was ended on another thread than the one that began it; it is over",
      "End it on its own thread, or begin it with CU_STREAM_CAPTURE_MODE_RELAXED"},
@@ -114,7 +119,8 @@ constexpr Finding kTable[] = {
      "Remove an edge of the cycle; Graph::edges() lists them"},
     {"21", CUDA_ERROR_INVALID_VALUE, Phase::Instantiate, any_phase, "",
      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED,
-     "A graph that kernels launch may hold kernels, copies, fills and child graphs only",
+     "A graph that kernels launch may hold kernels, copies, fills and child graphs only; the body of a "
+     "condition these, empty nodes and conditions",
      "Take the node out, or instantiate without device_launch"},
     {"22", CUDA_ERROR_INVALID_VALUE, Phase::Instantiate, any_phase, "",
      CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
@@ -165,6 +171,9 @@ constexpr Finding kTable[] = {
      "that the "
      "driver makes in place (another function's context, another kind of copy)",
      "Use nodes of GraphExec::source(), and update_or_reinstantiate for larger changes"},
+    {"27", CUDA_ERROR_NOT_SUPPORTED, Phase::Update, this_phase, "GraphExecUpdate", -1,
+     "One of the graphs has device-updatable kernel nodes, and such graphs are not updated as a whole",
+     "Change nodes by GraphExec::set or from a kernel, or instantiate anew (update_or_reinstantiate)"},
     {"27", CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, Phase::Update, this_phase, "",
      CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED,
      "The graphs differ in their nodes or edges, or in the order of edges",
@@ -281,7 +290,7 @@ const char* describe(CUgraphInstantiateResult result) {
     case 2:
       return "invalid structure, such as a cycle";
     case 3:
-      return "a node that a device-launched graph cannot have";
+      return "a node that a device-launched graph, or a body, cannot have";
     case 4:
       return "nodes of several contexts";
     case 5:

@@ -58,11 +58,19 @@ std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
         ErrorKind::Usage,
         "instantiate with auto_free and device_launch: the driver has only one of them at a time. Free the "
         "memory in the graph, or launch it from the host");
+  if (options.upload_to && *options.upload_to && Stream::borrow(*options.upload_to).capturing())
+    throw Error(ErrorKind::Usage,
+                fmt::format("instantiate cannot upload to {}, which is being captured: an upload is no node. "
+                            "Leave upload_to out, or give another stream",
+                            detail::describe_stream(*options.upload_to)));
   std::unique_ptr<ExecState> state = make_state(d, nullptr);
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = flags_of(options);
   params.hUploadStream = options.upload_to.value_or(nullptr);
-  const CUresult code = d.cuGraphInstantiateWithParams(&state->exec, graph, &params);
+  // It concerns no stream, yet a thread that captures would be refused, and its capture broken; a thread that
+  // does not would break captures in global mode elsewhere. So it is let through.
+  CUresult code = CUDA_SUCCESS;
+  detail::let_through(d, [&] { code = d.cuGraphInstantiateWithParams(&state->exec, graph, &params); });
   if (code != CUDA_SUCCESS || params.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     std::string context = describe(params.result_out);
     if (params.hErrNode_out) context += "; " + detail::describe_node(d, params.hErrNode_out);
@@ -121,7 +129,7 @@ void GraphExec::upload(CUstream stream) const {
 Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   ExecState& s = state();
   const std::lock_guard lock(s.lock);
-  const driver::Driver& d = *s.driver;
+  const driver::Driver& d = graph.driver();
   detail::ExecShared& known = *s.shared;
   Updated out;
   const bool new_plain = graph.state_ && graph.state_->plain;
@@ -129,8 +137,8 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   if (check == AttributeCheck::Compare && !(known.plain && new_plain)) {
     detail::GraphState* source = known.source.get();
     if (!known.record && source && source->version == known.version)
-      known.record = detail::read_attributes(d, source->graph, source);
-    record = detail::read_attributes(d, graph.graph_, graph.state_);
+      known.record = detail::read_attributes(d, source->graph, source, nullptr);
+    record = detail::read_attributes(d, graph.graph_, graph.state_, known.record.get());
     CUgraphNode node = nullptr;
     std::string differs;
     if (known.record)
@@ -158,7 +166,11 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
     out.ok = true;
     return out;
   }
-  if (out.code != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+  // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
+  // result that says success (driver 580).
+  if (out.code == CUDA_ERROR_NOT_SUPPORTED)
+    info.result = out.result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  else if (out.code != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
     fail(d, out.code, Phase::Update, "cuGraphExecUpdate(",
          info.errorNode ? detail::describe_node(d, info.errorNode) : "", static_cast<int>(info.result));
   out.node = graph.view(info.errorNode);
@@ -195,16 +207,17 @@ CUcontext current(const driver::Driver& d) {
 }  // namespace
 
 // One driver call on the exec, alone. `s` is its state, `d` the driver.
-#define RONDO_EXEC(node, call)         \
-  ExecState& s = state();              \
-  const driver::Driver& d = *s.driver; \
-  const std::lock_guard lock(s.lock);  \
+#define RONDO_EXEC(node, call)            \
+  detail::expect_not_lost((node).state_); \
+  ExecState& s = state();                 \
+  const driver::Driver& d = *s.driver;    \
+  const std::lock_guard lock(s.lock);     \
   RONDO_GRAPH_CHECK(d, Update, call, detail::describe_node(d, (node).get()))
 
 void GraphExec::set(NodeView node, const KernelParams& params) {
   for (const CUlaunchAttribute& a : params.attributes) {
     if (static_cast<int>(a.id) == 13) continue;  // device-updatable: for good, and its value holds a handle
-    const driver::Driver& d = *state().driver;
+    const driver::Driver& d = node.driver();
     CUlaunchAttributeValue has{};
     RONDO_GRAPH_CHECK(d, Update, cuGraphKernelNodeGetAttribute(node.get(), a.id, &has),
                       fmt::format("attribute {} of {}", static_cast<int>(a.id), node.describe()));
@@ -229,6 +242,7 @@ void GraphExec::set(NodeView node, const CUDA_HOST_NODE_PARAMS& params) {
   RONDO_EXEC(node, cuGraphExecHostNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const GraphView& child) {
+  detail::expect_not_lost(child.state_);
   RONDO_EXEC(node, cuGraphExecChildGraphNodeSetParams(s.exec, node.get(), child.graph_));
 }
 void GraphExec::set(NodeView node, CUevent event) {

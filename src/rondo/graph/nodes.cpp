@@ -59,6 +59,23 @@ std::string describe_copy(const CUDA_MEMCPY3D& p) {
   return fmt::format("copy of {} bytes, {} rows, {} layers", p.WidthInBytes, p.Height, p.Depth);
 }
 
+// A graph with itself as a child has no end: cuGraphAddChildGraphNode of driver 580 ends the process
+// (docs/graph_facts.md). The same would be a graph as a child of one of its own parts, so parts of one graph
+// are no children of each other.
+void check_child(CUgraph graph, const detail::GraphState* state, CUgraph child,
+                 const detail::GraphState* of_child) {
+  detail::expect_not_lost(of_child);
+  const detail::GraphState* root = detail::root_of(state);
+  if (graph == child)
+    throw Error(ErrorKind::Usage,
+                "a graph cannot be a child of itself. Clone it, and make the clone a child: Graph copy = "
+                "graph.clone(); graph.child(copy)");
+  if (root && root == detail::root_of(of_child))
+    throw Error(ErrorKind::Usage,
+                "a graph and its parts (bodies, children) cannot be children of each other. Clone the part, "
+                "and make the clone a child: Graph copy = part.clone(); graph.child(copy)");
+}
+
 void call_host(void* work) {
   try {
     (*static_cast<std::function<void()>*>(work))();
@@ -200,16 +217,21 @@ NodeView GraphView::host(std::function<void()> work, After after) {
 }
 
 NodeView GraphView::child(const GraphView& child, After after) {
+  check_child(graph_, state_, child.graph_, child.state_);
   RONDO_ADD(CU_GRAPH_NODE_TYPE_GRAPH, "child graph",
             cuGraphAddChildGraphNode(&node, graph_, deps.nodes(), deps.count(), child.graph_),
             { params_out.graph.graph = child.graph_; });
-  if (state_) state_->plain &= child.state_ && child.state_->plain;
+  if (state_) {
+    state_->own &= child.state_ && child.state_->own;
+    state_->plain &= child.state_ && child.state_->plain;
+  }
   return view(node);
 }
 
 NodeView GraphView::child(Graph&& child, After after) {
   require(Feature::ChildMove);
 #if CUDA_VERSION >= 12090
+  check_child(graph_, state_, child.graph_, child.state_);
   const driver::Driver& d = driver();
   const Dependencies deps(after);
   if (state_) state_->changed();
@@ -224,8 +246,10 @@ NodeView GraphView::child(Graph&& child, After after) {
   child.graph_ = nullptr;
   child.state_ = nullptr;
   if (state_) {
+    state_->own &= moved->own;
     state_->plain &= moved->plain;
     state_->moved_in.push_back(moved);
+    moved->within = state_;
   } else {
     keep(moved);
   }

@@ -5,7 +5,10 @@
 
 namespace rondo::graph {
 
-const driver::Driver& NodeView::driver() const { return state_ ? state_->driver : driver::driver(); }
+const driver::Driver& NodeView::driver() const {
+  detail::expect_not_lost(state_);
+  return state_ ? state_->driver : driver::driver();
+}
 
 NodeKind NodeView::kind() const {
   CUgraphNodeType type{};
@@ -195,8 +198,10 @@ std::optional<CUlaunchAttributeValue> NodeView::attribute(CUlaunchAttributeID id
 }
 
 void NodeView::set(const CUlaunchAttribute& a) const {
+  constexpr int kPreferredCluster = 11;  // not to be read back
   if (state_) {
     state_->plain = false;
+    state_->own &= static_cast<int>(a.id) != kPreferredCluster;
     state_->changed();
   }
   RONDO_GRAPH_CHECK(driver(), Build, cuGraphKernelNodeSetAttribute(node_, a.id, &a.value),
@@ -204,8 +209,10 @@ void NodeView::set(const CUlaunchAttribute& a) const {
 }
 
 void NodeView::copy_attributes_from(NodeView other) const {
+  detail::expect_not_lost(other.state_);
   if (state_) {
     state_->plain = false;
+    state_->own &= other.state_ && other.state_->own;
     state_->changed();
   }
   RONDO_GRAPH_CHECK(driver(), Build, cuGraphKernelNodeCopyAttributes(node_, other.get()),

@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda.h>
 
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -13,18 +14,29 @@
 
 namespace rondo::graph::detail {
 
-// The attributes of every kernel node as the driver reads them back, in the order of nodes; children and
-// known bodies are gone into.
+// What an update might keep silently (attributes.cpp says which attributes, and why no others), of every node
+// in the order of nodes; children and known bodies are gone into.
 struct AttributeRecord {
-  struct Of {
+  static constexpr size_t kCompared = 4;
+  using Values = std::array<std::array<unsigned, 3>, kCompared>;
+  struct Row {
     CUgraphNode node = nullptr;
-    std::vector<CUlaunchAttribute> values;  // of the ids that can be read
-    bool unreadable = false;                // one that cannot be read may be set
+    NodeKind kind = NodeKind::Unknown;
+    bool unreadable = false;  // an attribute that cannot be read may be set
+    Values values{};          // of a kernel
+    bool same(const Row& other) const noexcept {
+      return kind == other.kind && unreadable == other.unreadable && values == other.values;
+    }
   };
-  std::vector<Of> nodes;
+  std::vector<Row> rows;
+  const Row* kernel = nullptr;  // the first one
+  bool uniform = true;          // all kernels have its values
+  // When not uniform: for each node how many it waits for, and which, as rows in the order of edges: the
+  // driver pairs nodes by that.
+  std::vector<uint32_t> order;
 };
 
-struct GraphState {
+struct GraphState : std::enable_shared_from_this<GraphState> {
   GraphState(const driver::Driver& d, CUgraph g, bool is_owned) : driver(d), graph(g), owned(is_owned) {}
   ~GraphState();
   GraphState(const GraphState&) = delete;
@@ -32,17 +44,36 @@ struct GraphState {
 
   // Something about nodes or attributes is different from here on.
   void changed() noexcept { ++version, record.reset(); }
+  // A capture into it, or into a part of it, broke. The driver has destroyed what was captured into; of a
+  // graph around that nobody knows what is left. So none of it is touched again, not even to destroy it.
+  void lose() noexcept;
 
   const driver::Driver& driver;
   CUgraph graph;
   bool owned;
-  // Every node came through Rondo one by one, and none was given an attribute: nothing needs to be read.
+  bool lost = false;
+  // Every node and attribute came through Rondo one by one, and no attribute that cannot be read back.
+  bool own = false;
+  // And there is no attribute at all: nothing needs to be read.
   bool plain = false;
   uint64_t version = 0;
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
   std::unordered_map<CUgraphNode, Condition> conditions;
   std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+  GraphState* within = nullptr;                       // what it was moved into
 };
+
+[[noreturn]] void throw_lost();
+inline void expect_not_lost(const GraphState* state) {
+  if (state && state->lost) [[unlikely]]
+    throw_lost();
+}
+
+// The graph that holds this one and everything beside it.
+inline const GraphState* root_of(const GraphState* state) noexcept {
+  while (state && state->within) state = state->within;
+  return state;
+}
 
 struct ExecShared {
   std::shared_ptr<GraphState> source;  // null: an adopted exec
@@ -52,10 +83,11 @@ struct ExecShared {
   std::shared_ptr<const AttributeRecord> record;  // null: not read yet
 };
 
-// Reads what is not known yet.
+// Reads what is not known yet. `like` is the record of a graph that is probably the same, or null: a node
+// that is a kernel there is not asked for its kind.
 std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
-                                                       GraphState* state);
-// "" or which attribute of which node differs; `node` is then the node of `is`.
+                                                       GraphState* state, const AttributeRecord* like);
+// "" or what differs; `node` is then the node of `is`, where there is one.
 std::string compare_attributes(const driver::Driver& d, const AttributeRecord& was, const AttributeRecord& is,
                                CUgraphNode* node);
 
