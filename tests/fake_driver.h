@@ -54,7 +54,7 @@ class FakeDriver {
   std::map<std::string, std::function<void(const Launched&)>> bodies;  // what a kernel does
   std::map<std::string, std::vector<size_t>> parameter_bytes;  // of kernels whose arguments come as pointers
   // Attributes that a whole-graph update says it takes, and does not: the old value stays.
-  std::vector<int> kept_attributes = {11};
+  std::vector<int> kept_attributes = {4, 11};
 
   // Faults.
   void fail(long call, CUresult code = CUDA_ERROR_UNKNOWN);

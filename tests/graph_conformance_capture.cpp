@@ -461,7 +461,7 @@ std::vector<Fact> capture_facts() {
            out += ", graph " + say({w.d.cuGraphGetNodes(g, nullptr, &count)});
            return out + ", destroy " + say({w.d.cuGraphDestroy(g)});
          },
-         12030, Risk::MayEndTheProcess},
+         12030, Risk::EndsTheProcess},
 #endif
   };
 }

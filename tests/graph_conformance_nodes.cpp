@@ -139,7 +139,7 @@ std::vector<Fact> node_facts() {
          }},
 #if CUDA_VERSION >= 12080
         // Set, read, instantiate; then the size of the cluster that ran. Best effort, so 2 or 4.
-        {"APreferredClusterDimension", "0 1 0/0 2",
+        {"APreferredClusterDimension", "1 1 0/0 2",
          [](W w) {
            const CUgraph g = w.graph();
            CUdeviceptr p = w.memory;

@@ -115,7 +115,7 @@ std::vector<Fact> update_facts() {
            return w.update(kernel_with(w, attribute::cluster({2})), kernel_with(w, attribute::cluster({4})));
          }},
         // How many blocks a cluster has when it runs: before the update, and after it.
-        {"UpdateOfTheClusterDimensionCounts", "2, 0/0 4",
+        {"UpdateOfTheClusterDimensionCounts", "2, 0/0 2",
          [](W w) {
            const auto graph = [&](unsigned cluster) {
              const CUgraph g = w.graph();
