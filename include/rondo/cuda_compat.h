@@ -31,13 +31,11 @@
 // here from the result that the driver gives.
 //
 // Not mended:
-// - cudaGraphKernelNodeCopyAttributes. Headers before 13 name its arguments (source, destination), those of
-// 13
-//   (destination, source), and the driver's twin (destination, source) throughout. Only the names changed, as
-//   far as is known; NodeView::copy_attributes_from calls the driver and says which is which.
+// - cudaGraphKernelNodeCopyAttributes. Headers before 13 name its arguments (source, destination), those
+//   of 13 (destination, source), and the driver's twin (destination, source) throughout. Only the names
+//   changed, as far as is known; NodeView::copy_attributes_from calls the driver and says which is which.
 // - NULL or 0 as the count of the 6-argument cudaStreamGetCaptureInfo on 13: it fits two forms, so the
-// compiler
-//   refuses it as ambiguous. Pass nullptr.
+//   compiler refuses it as ambiguous. Pass nullptr.
 // - cuCtxCreate with 4 arguments on 12, whose headers do not have its parameters in every version.
 //
 // C++11. Defines no symbol unless it is called; links to what the calls link to.

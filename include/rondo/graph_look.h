@@ -1,9 +1,8 @@
 // A graph to look at: as a drawing, as data, compared with another one in words, and what it costs in memory.
 //
 //     std::cout << difference(yesterday, today);
-//     // Same 3 nodes. Kernel node 1 (encode): grid 4x1x1 -> 8x1x1; edge 0 -> 1 became programmatic. This
-//     needs
-//     // a new instantiation, because the edges differ.
+//     // Same 3 nodes. Kernel node 1 (encode): grid 4x1x1 -> 8x1x1; edge 0 -> 1 became programmatic.
+//     // This needs a new instantiation, because the edges differ.
 //
 // Nodes are numbered in topological order, ties in the order in which they were added; a node inside a child
 // or a body is 4.2 or 4.then.2. No handle stands in the text, so the same graph gives the same text in every
@@ -69,8 +68,7 @@ struct ExecMemory {
 };
 // They are destroyed again. `graph` must have no exec if it can have one at a time only. Not in a capture.
 ExecMemory measure_memory(const Graph& graph, size_t execs = 16);
-// "16 execs of 100 nodes take 2.0 MiB on the device: about 128.0 KiB an exec, 1.3 KiB a node (an estimate
-// ...)"
+// "16 execs of 100 nodes take 2.0 MiB on the device: about 128.0 KiB an exec, 1.3 KiB a node ..."
 std::string describe(const ExecMemory& memory);
 // "graphs use 1.0 MiB of memory that they allocate (at most 2.0 MiB so far) and hold 32.0 MiB ..."
 std::string describe(const GraphMemory& memory);

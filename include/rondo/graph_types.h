@@ -2,7 +2,7 @@
 // calls.
 //
 // Every handle is the driver's own (CUstream, CUevent, CUgraph ...), and those are the run-time API's too
-// (cudaStream_t is CUstream*'s very type), so code of both APIs and Rondo's pass handles to each other as
+// (cudaStream_t and CUstream are one type), so code of both APIs and Rondo's pass handles to each other as
 // they are. Owners convert to their handle where a function asks for one. Headers of CUDA 12.0 or newer
 // compile this file; what a driver lacks answers with Error(Unavailable) at the call. Destructors never throw
 // and never fail, also while a capture is going on.

@@ -22,7 +22,8 @@ constexpr const char* kAbout =
 constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the program (or its source) is wrong; 2 the call is wrong: arguments, weights, instances;\n"
     "3 something that the machine lacks; 4 the device failed; 5 a fault of Rondo's own.\n"
-    "Environment: RONDO_LOG=off|error|warn|info|debug, RONDO_CACHE_DIR, RONDO_CXX, RONDO_LIBCUDA, RONDO_LIBNVRTC, RONDO_THREADS.";
+    "Environment: RONDO_LOG=off|error|warn|info|debug, RONDO_CACHE_DIR, RONDO_CXX, RONDO_LIBCUDA, RONDO_LIBNVRTC, RONDO_LIBCUPTI,\n"
+    "RONDO_THREADS, RONDO_GRAPH_WATCH=off|log|retry|calls (docs/graph_diagnosis.md).";
 
 // "file:line:col: error: ..." stands as it is; anything else says which program speaks.
 void print_error(const rondo::Error& error) {

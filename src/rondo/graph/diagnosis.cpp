@@ -228,7 +228,7 @@ constexpr Advice kAdvice[] = {
     {"30", "stale results, and no error",
      "not by Rondo's graph layer: to the driver an old address is as good as a new one",
      "A graph holds addresses and host values as they were at the capture. Patch them (GraphExec::set, "
-     "update), pass scalars through device memory, or let replay find and patch them"},
+     "update), or pass scalars through device memory"},
     {"32", "replays that do not overlap",
      "not a fault: an executable graph never overlaps itself, in any stream",
      "Instantiate one executable graph for each replay that shall overlap"},
