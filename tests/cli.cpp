@@ -75,6 +75,12 @@ TEST(Cli, AnUnknownConstantIsNamed) {
   EXPECT_NE(finished.error.find("HIDDEN"), std::string::npos) << finished.error;
 }
 
+TEST(Cli, AnUnknownVerbNamesThoseThatAre) {
+  const auto finished = run_program({"train", kTree});
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_EQ(finished.error, "rondo: there is no verb 'train': expected one of run, check, dump, bench, weights, instances, doctor\n");
+}
+
 TEST(Cli, DumpShowsEveryStage) {
   for (const char* stage : {"ir", "reuse", "specialised", "facts", "host", "plan", "cpp", "cpu", "cuda"}) {
     const auto finished = run_program({"dump", "--stage", stage, kTree});

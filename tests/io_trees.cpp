@@ -88,7 +88,7 @@ TEST(Trees, ErrorsShowLineAndColumn) {
   EXPECT_EQ(error("(1 2 (3 4))"), "usage: t.txt:1:6: a node has one word or subtrees, not both");
   EXPECT_EQ(error("(1 2 3)"), "usage: t.txt:1:6: a node has one word or subtrees, not both; got '3'");
   EXPECT_EQ(error("(1 (2 3) 4)"), "usage: t.txt:1:10: a node has one word or subtrees, not both; got '4'");
-  EXPECT_EQ(error("(1 film)"), "usage: t.txt:1:1: word 'film' is not a number; give a vocabulary, or hash words");
+  EXPECT_EQ(error("(1 film)"), "usage: t.txt:1:1: word 'film' is not a number; give a vocabulary (--vocab FILE), or hash words (--hash-words N)");
   EXPECT_EQ(error("(1 (1 1) (1 2) (1 3))"),
             "usage: t.txt:1:1: a node of 3 children; of type Tree, Node has 2. Make the trees binary, or give the type a "
             "constructor with a list of subtrees");

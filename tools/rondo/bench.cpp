@@ -228,7 +228,7 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--rounds", a->rounds, "Timed rounds")->capture_default_str();
   verb->add_option("--warm-up", a->warm_up, "Rounds before them")->capture_default_str();
-  verb->add_flag("--one-by-one,!--no-one-by-one", a->one_by_one, "Compare with batches of one (default: yes)");
+  verb->add_flag_callback("--no-one-by-one", [a] { a->one_by_one = false; }, "No comparison with batches of one");
   verb->add_flag("--profile", a->profile, "Parts on a GPU timed by its events; costs some microseconds a call");
   verb->add_flag("--ablate", a->ablate, "Also without fusion, and on a GPU without programmatic dependent launches");
   verb->add_option("--json", a->json, "Also write the figures to this file");

@@ -117,6 +117,7 @@ std::string cache_works() {
 }
 
 void doctor(const Arguments& a) {
+  options();  // a variable with a nonsensical value is the caller's fault, not something that the machine lacks
   if (a.device != "cpu" && a.device != "cuda") {
     throw Error(ErrorKind::Usage, fmt::format("--device {}: expected cpu or cuda", a.device));
   }

@@ -45,6 +45,18 @@ int run(int argc, char** argv) {
   add_weights(app);
   add_instances(app);
   add_doctor(app);
+  if (argc > 1 && argv[1][0] != '-') {
+    bool known = false;
+    std::string verbs;
+    for (const CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
+      known = known || verb->get_name() == argv[1];
+      verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+    }
+    if (!known) {
+      std::fprintf(stderr, "rondo: there is no verb '%s': expected one of %s\n", argv[1], verbs.c_str());
+      return kUsage;
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {  // --help, --version

@@ -268,7 +268,7 @@ std::optional<int64_t> Vocabulary::find(std::string_view word) const {
 
 std::string Vocabulary::missing(std::string_view word) const {
   return kind_ == Kind::File ? fmt::format("word '{}' is not in {}, which has no <unk> either", word, path_)
-                             : fmt::format("word '{}' is not a number; give a vocabulary, or hash words", word);
+                             : fmt::format("word '{}' is not a number; give a vocabulary (--vocab FILE), or hash words (--hash-words N)", word);
 }
 
 std::unique_ptr<InstanceSource> trees_of(std::string text, const std::string& name, Vocabulary vocabulary,
