@@ -78,7 +78,8 @@ TEST(Cli, AnUnknownConstantIsNamed) {
 TEST(Cli, AnUnknownVerbNamesThoseThatAre) {
   const auto finished = run_program({"train", kTree});
   EXPECT_EQ(finished.status, 2);
-  EXPECT_EQ(finished.error, "rondo: there is no verb 'train': expected one of run, check, dump, bench, weights, instances, doctor\n");
+  EXPECT_EQ(finished.error, "rondo: there is no verb 'train': expected one of run, check, dump, bench, weights, instances, doctor\n"
+                            "Run `rondo --help`, or `rondo VERB --help`.\n");
 }
 
 TEST(Cli, DumpShowsEveryStage) {

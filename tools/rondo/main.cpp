@@ -53,7 +53,7 @@ int run(int argc, char** argv) {
       verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
     }
     if (!known) {
-      std::fprintf(stderr, "rondo: there is no verb '%s': expected one of %s\n", argv[1], verbs.c_str());
+      std::fprintf(stderr, "rondo: there is no verb '%s': expected one of %s\nRun `rondo --help`, or `rondo VERB --help`.\n", argv[1], verbs.c_str());
       return kUsage;
     }
   }
