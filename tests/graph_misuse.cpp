@@ -22,6 +22,50 @@ class Misuse : public Graphs {
   }
 };
 
+// ---------------------------------------------------------------- captures and scopes
+
+TEST_F(Misuse, WhatBelongsToACaptureIsRefusedAfterItsEnd) {
+  Graph g;
+  const Stream other = Stream::create();
+  Capture fresh(m_.stream);
+  (void)fresh.end();
+  Capture into(m_.stream, g, {});
+  into.finish();
+  for (Capture* c : {&fresh, &into})
+    for (const std::function<void()>& call :
+         {std::function<void()>([&] { (void)c->graph(); }),
+          {[&] { (void)c->tip(); }},
+          {[&] { c->set_tip({}); }},
+          {[&] { c->fork(other); }},
+          {[&] { c->join(other); }},
+          {[&] { c->graft([](GraphView to, const After& tip) { return to.empty(tip); }); }}})
+      EXPECT_EQ(message_of(call, ErrorKind::Usage),
+                "the capture has ended already. Call end() or finish() once, and last");
+}
+
+TEST_F(Misuse, RelaxedScopesMayEndInAnyOrder) {
+  auto first = std::make_unique<RelaxedScope>(), second = std::make_unique<RelaxedScope>(),
+       third = std::make_unique<RelaxedScope>();
+  first.reset();
+  EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_RELAXED);
+  third.reset();
+  EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_RELAXED);
+  second.reset();
+  EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+TEST_F(Misuse, ARelaxedScopeThatEndsOnAnotherThreadLeavesThatThreadAlone) {
+  CUstreamCaptureMode strict = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+  RONDO_CU(d_, cuThreadExchangeStreamCaptureMode(&strict));
+  auto outer = std::make_unique<RelaxedScope>(), inner = std::make_unique<RelaxedScope>();
+  std::thread([&] {
+    outer.reset();
+    EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  }).join();
+  inner.reset();
+  EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
 // ---------------------------------------------------------------- names
 
 TEST_F(Misuse, APlainNameThatSpellsATypeIsNotTakenApart) {
