@@ -66,6 +66,80 @@ TEST_F(Misuse, ARelaxedScopeThatEndsOnAnotherThreadLeavesThatThreadAlone) {
   EXPECT_EQ(mode(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
+// ---------------------------------------------------------------- attributes behind an exec
+
+TEST_F(Misuse, AnAttributeOfANodeInAMovedChildIsSeenByTheNextUpdate) {
+  Graph g, part;
+  const NodeView node = part.add(store(0, 1));
+  g.child(std::move(part));
+  GraphExec exec = g.instantiate();
+  node.set(attribute::cluster(2));
+  const Updated updated = exec.update(g);
+  EXPECT_FALSE(updated);
+  EXPECT_TRUE(updated.attributes_differ);
+}
+
+TEST_F(Misuse, AfterAnUpdateThatSkippedAttributesTheyAreNotKnown) {
+  Graph g, other;
+  g.add(store(0, 1));
+  other.add(remote(0, 1));
+  GraphExec exec = g.instantiate();
+  ASSERT_TRUE(exec.update(other, AttributeCheck::Skip));
+  EXPECT_TRUE(exec.update(g).attributes_differ);  // the driver may keep those of `other`
+  EXPECT_EQ(exec.update_or_reinstantiate(g).how, UpdateHow::Reinstantiated);
+  EXPECT_TRUE(exec.update(g));
+}
+
+TEST_F(Misuse, AfterAnotherChildWasSetItsAttributesAreNotKnown) {
+  Graph g, part, other;
+  part.add(store(0, 1));
+  other.add(remote(0, 1));
+  const NodeView child = g.child(part);
+  GraphExec exec = g.instantiate();
+  exec.set(child, part.clone());
+  EXPECT_TRUE(exec.update(g));
+  exec.set(child, other);
+  EXPECT_TRUE(exec.update(g).attributes_differ);
+}
+
+// ---------------------------------------------------------------- threads
+
+TEST_F(Misuse, ExecsOfOneGraphAreUpdatedByAThreadEach) {
+  for (int round = 0; round < 20; ++round) {
+    Graph g;
+    g.add(remote(0, 1));
+    std::vector<GraphExec> execs;
+    std::vector<Graph> updates;
+    for (int i = 0; i < 4; ++i) {
+      execs.push_back(g.instantiate());
+      updates.push_back(g.clone());
+    }
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < execs.size(); ++i)
+      threads.emplace_back([&, i] { EXPECT_TRUE(execs[i].update(updates[i])); });
+    for (std::thread& t : threads) t.join();
+  }
+}
+
+TEST_F(Misuse, ThreadsInstantiateOneExecAnew) {
+  Graph first;
+  first.add(store(0, 1));
+  GraphExec exec = first.instantiate();
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Graph mine;
+      for (uint32_t i = 0; i <= t; ++i) mine.add(store(i, t));
+      for (int i = 0; i < 50; ++i) {
+        exec.update_or_reinstantiate(mine);
+        EXPECT_EQ(exec.flags(), 0u);
+        EXPECT_EQ(exec.try_launch(m_.stream), CUDA_SUCCESS);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(m_.fake.overlaps(), 0);
+}
+
 // ---------------------------------------------------------------- names
 
 TEST_F(Misuse, APlainNameThatSpellsATypeIsNotTakenApart) {

@@ -78,6 +78,8 @@ void read(const driver::Driver& d, CUgraph graph, GraphState* state, AttributeRe
 
 std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
                                                        GraphState* state) {
+  std::unique_lock<std::mutex> lock;
+  if (state) lock = std::unique_lock(state->reading);
   if (state && state->record && state->graph == graph) return state->record;
   auto record = std::make_shared<AttributeRecord>();
   read(d, graph, state, record.get());

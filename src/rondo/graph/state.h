@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -31,7 +32,15 @@ struct GraphState {
   GraphState& operator=(const GraphState&) = delete;
 
   // Something about nodes or attributes is different from here on.
-  void changed() noexcept { ++version, record.reset(); }
+  void changed() noexcept {
+    for (GraphState* s = this; s; s = s->within) ++s->version, s->record.reset();
+  }
+  // `plain`, of it and of what was moved in: views of a child's nodes change the child's.
+  bool all_plain() const noexcept {
+    bool all = plain;
+    for (const auto& child : moved_in) all = all && child->all_plain();
+    return all;
+  }
 
   const driver::Driver& driver;
   CUgraph graph;
@@ -42,7 +51,16 @@ struct GraphState {
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
   std::unordered_map<CUgraphNode, Condition> conditions;
   std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+  GraphState* within = nullptr;                       // what it was moved into
+  // Execs that several threads use read the graph that they were made from when they are updated.
+  std::mutex reading;
 };
+
+// The graph that holds this one and everything beside it.
+inline const GraphState* root_of(const GraphState* state) noexcept {
+  while (state && state->within) state = state->within;
+  return state;
+}
 
 struct ExecShared {
   std::shared_ptr<GraphState> source;  // null: an adopted exec
@@ -50,6 +68,9 @@ struct ExecShared {
   bool plain = false;
   uint64_t version = 0;                           // of source, when the attributes were those of the exec
   std::shared_ptr<const AttributeRecord> record;  // null: not read yet
+
+  // The driver may have taken other attributes, or kept the old ones: nobody knows.
+  void forget() noexcept { plain = false, version = ~uint64_t{0}, record.reset(); }
 };
 
 // Reads what is not known yet.
