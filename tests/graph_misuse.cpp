@@ -22,6 +22,86 @@ class Misuse : public Graphs {
   }
 };
 
+// ---------------------------------------------------------------- what holds nothing
+
+TEST_F(Misuse, AGraphThatWasMovedFromSaysSoInEveryCall) {
+  Graph other, g;
+  const NodeView n = g.add(store(0, 1));
+  const Graph kept = std::move(g);
+  GraphExec exec = kept.instantiate();
+  const std::function<void()> calls[] = {[&] { (void)g.node_count(); },
+                                         [&] { (void)g.nodes(); },
+                                         [&] { (void)g.roots(); },
+                                         [&] { (void)g.edges(); },
+                                         [&] { g.add(store(0, 1)); },
+                                         [&] { g.empty(); },
+                                         [&] { g.host([] {}); },
+                                         [&] { g.copy(m_.word(0), m_.word(1), 4); },
+                                         [&] { g.alloc(8); },
+                                         [&] { g.condition(); },
+                                         [&] { g.if_node(1); },
+                                         [&] { g.child(other); },
+                                         [&] { other.child(g); },
+                                         [&] { other.child(std::move(g)); },
+                                         [&] { g.connect(n, n); },
+                                         [&] { g.disconnect(n, n); },
+                                         [&] { g.remove(n); },
+                                         [&] { g.find_in_clone(n); },
+                                         [&] { g.keep(std::make_shared<int>(1)); },
+                                         [&] { (void)g.clone(); },
+                                         [&] { (void)g.instantiate(); },
+                                         [&] { (void)exec.update(g).ok; },
+                                         [&] { exec.update_or_reinstantiate(g); },
+                                         [&] { exec.set(n, g); },
+                                         [&] { (void)json(g); },
+                                         [&] { (void)dot(g); },
+                                         [&] { (void)difference(kept, g); },
+                                         [&] { (void)measure_memory(g); }};
+  for (const auto& call : calls)
+    EXPECT_EQ(message_of(call, ErrorKind::Usage),
+              "this graph holds nothing: it was moved from, released, or made of a null handle. Use the one "
+              "that it was moved to");
+  EXPECT_EQ(kept.node_count(), 1u);
+  EXPECT_EQ(other.node_count(), 0u);
+  EXPECT_EQ(g.release(), nullptr);
+}
+
+TEST_F(Misuse, ANodeThatIsNoneSaysSo) {
+  Graph g;
+  const NodeView none;
+  for (const std::function<void()>& call : {std::function<void()>([&] { (void)none.kind(); }),
+                                            {[&] { (void)none.dependencies(); }},
+                                            {[&] { (void)none.kernel(); }},
+                                            {[&] { none.set(attribute::priority(1)); }}})
+    EXPECT_EQ(message_of(call, ErrorKind::Usage), "this NodeView is of no node. Use one that a graph gave");
+  EXPECT_EQ(none.describe(), "no node");
+}
+
+TEST_F(Misuse, ANodeOfAnotherGraphIsNotRemoved) {
+  Graph g, other;
+  const NodeView node = other.add(store(0, 1));
+  EXPECT_EQ(message_of([&] { g.remove(node); }, ErrorKind::Usage),
+            "kernel node store is not a node of this graph. Remove it from its own");
+  EXPECT_EQ(other.node_count(), 1u);
+}
+
+TEST_F(Misuse, ANodeOfAChildThatWasMovedInCanBeRemoved) {
+  Graph g, part;
+  const NodeView node = part.add(store(0, 1));
+  part.add(store(1, 1));
+  GraphView(g.child(std::move(part)).child()).remove(node);
+  EXPECT_EQ(g.nodes()[0].child().node_count(), 1u);
+}
+
+TEST_F(Misuse, AHostNodeWithoutAFunctionIsRefused) {
+  Graph g;
+  EXPECT_EQ(
+      message_of([&] { g.host({}); }, ErrorKind::Usage),
+      "a host node without a function: it would throw at every launch, where nobody sees it. Give one, or "
+      "add an empty node");
+  EXPECT_EQ(g.node_count(), 0u);
+}
+
 // ---------------------------------------------------------------- captures and scopes
 
 TEST_F(Misuse, WhatBelongsToACaptureIsRefusedAfterItsEnd) {
@@ -100,6 +180,38 @@ TEST_F(Misuse, AfterAnotherChildWasSetItsAttributesAreNotKnown) {
   EXPECT_TRUE(exec.update(g));
   exec.set(child, other);
   EXPECT_TRUE(exec.update(g).attributes_differ);
+}
+
+// ---------------------------------------------------------------- what goes too early
+
+TEST_F(Misuse, AGraphWithAnExecIsNotMovedInAsAChild) {
+  Graph g, part;
+  part.add(store(0, 1));
+  std::optional<GraphExec> exec = part.instantiate();
+  EXPECT_EQ(
+      message_of([&] { g.child(std::move(part)); }, ErrorKind::Usage),
+      "the graph that is to be moved in as a child is in use: an executable graph was made from it, or a "
+      "capture goes into it. Destroy the executable graph first (or make it without keep_source), or add "
+      "a clone");
+  EXPECT_EQ(part.node_count(), 1u);
+  exec.reset();
+  g.child(std::move(part));
+  EXPECT_EQ(g.node_count(), 1u);
+}
+
+TEST_F(Misuse, AnExecIsInstantiatedAnewWithoutTheStreamOfItsFirstUpload) {
+  Graph g, other;
+  g.add(store(0, 1));
+  other.add(store(0, 2));
+  other.add(store(1, 2));
+  InstantiateOptions options;
+  std::optional<Stream> stream = Stream::create();
+  options.upload_to = stream->get();
+  GraphExec exec = g.instantiate(options);
+  EXPECT_EQ(exec.flags(), static_cast<uint64_t>(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD));
+  stream.reset();
+  EXPECT_EQ(exec.update_or_reinstantiate(other).how, UpdateHow::Reinstantiated);
+  EXPECT_EQ(exec.flags(), 0u);
 }
 
 // ---------------------------------------------------------------- threads

@@ -164,7 +164,8 @@ class GraphView {
   NodeView host(std::function<void()> work, After after = {});
   // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes.
   NodeView child(const GraphView& child, After after = {});
-  // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid.
+  // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid. Errors:
+  // Usage when an exec was made from it (with keep_source) that is still there.
   NodeView child(class Graph&& child, After after = {});
   // Joins and forks without work.
   NodeView empty(After after = {});

@@ -7,6 +7,7 @@ namespace rondo::graph {
 namespace detail {
 
 GraphState::~GraphState() {
+  for (const auto& child : moved_in) child->within = nullptr;  // an exec may keep the child's state
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
 }
 
@@ -58,7 +59,14 @@ std::string describe_edge(const driver::Driver& d, NodeView from, NodeView to) {
 
 GraphView::GraphView(CUgraph graph) : graph_(graph) {}
 
-const driver::Driver& GraphView::driver() const { return state_ ? state_->driver : driver::driver(); }
+const driver::Driver& GraphView::driver() const {
+  if (!graph_) [[unlikely]]
+    throw Error(
+        ErrorKind::Usage,
+        "this graph holds nothing: it was moved from, released, or made of a null handle. Use the one "
+        "that it was moved to");
+  return state_ ? state_->driver : driver::driver();
+}
 
 CUgraph GraphView::get() const noexcept {
   if (state_) {
@@ -147,6 +155,10 @@ void GraphView::disconnect(NodeView from, NodeView to, EdgeData data) {
 
 void GraphView::remove(NodeView node) {
   const driver::Driver& d = driver();
+  // The driver is not told the graph, and would take the node out of whichever it is in.
+  if (node.state_ && detail::root_of(node.state_) != detail::root_of(state_))
+    throw Error(ErrorKind::Usage, fmt::format("{} is not a node of this graph. Remove it from its own",
+                                              detail::describe_node(d, node.get())));
   if (state_) state_->changed();
   RONDO_GRAPH_CHECK(d, Build, cuGraphDestroyNode(node.get()), detail::describe_node(d, node.get()));
   if (state_) state_->conditions.erase(node.get());
@@ -182,7 +194,7 @@ Graph GraphView::clone() const {
   CUgraph copy = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
   auto state = std::make_shared<GraphState>(d, copy, true);
-  state->plain = state_ && state_->plain;
+  state->plain = state_ && state_->all_plain();
   return Graph(std::move(state));
 }
 
