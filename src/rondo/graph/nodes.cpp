@@ -218,10 +218,11 @@ NodeView GraphView::child(Graph&& child, After after) {
   (void)child.driver();
   // Whoever else holds it would be left with the nodes of a graph that its parent destroys.
   if (child.shared_.use_count() > 1)
-    throw Error(ErrorKind::Usage,
-                "the graph that is to be moved in as a child is in use: an executable graph was made from it, "
-                "or a capture goes into it. Destroy the executable graph first (or make it without "
-                "keep_source), or add a clone");
+    throw Error(
+        ErrorKind::Usage,
+        "the graph that is to be moved in as a child is in use: an executable graph was made from it, "
+        "or a capture goes into it. Destroy the executable graph first (or make it without "
+        "keep_source), or add a clone");
   const driver::Driver& d = driver();
   const Dependencies deps(after);
   if (state_) state_->changed();
