@@ -2,8 +2,9 @@
 # bring (compat_12_0, compat_12_8), as C++11, and by nvcc where there is one. And CUDA run-time code (<<<>>>) with
 # Rondo's handles, which runs where there is a GPU (mix).
 function(rondo_compat_test name)
-  add_executable(${name}_test tests/compat_test.cpp tests/compat_cxx11.cpp)
+  add_executable(${name}_test tests/compat_test.cpp tests/compat_cxx11.cpp tests/compat_includes.cpp)
   set_source_files_properties(tests/compat_cxx11.cpp PROPERTIES COMPILE_OPTIONS "-std=c++11")
+  set_source_files_properties(tests/compat_includes.cpp PROPERTIES COMPILE_OPTIONS "-std=c++11;-Wpedantic;-Werror")
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/include ${ARGN})
   target_link_libraries(${name}_test PRIVATE GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name}_test)

@@ -402,7 +402,7 @@ TEST_F(Captures, ACaptureEndsOnce) {
   Capture c(m_.stream);
   (void)c.end();
   EXPECT_EQ(message_of([&] { (void)c.end(); }, ErrorKind::Usage),
-            "the capture has ended already. Call end() or finish() once");
+            "the capture has ended already. Call end() or finish() once, and last");
 }
 
 TEST_F(Captures, ACaptureIntoAGraphGivesNoGraphOfItsOwn) {

@@ -39,15 +39,18 @@
 // - cuCtxCreate with 4 arguments on 12, whose headers do not have its parameters in every version.
 //
 // C++11. Defines no symbol unless it is called; links to what the calls link to.
-#ifndef RONDO_CUDA_COMPAT_H
-#define RONDO_CUDA_COMPAT_H
-
 #ifndef __cplusplus
 #error "rondo/cuda_compat.h gives overloads, which C does not have: compile this file as C++"
 #endif
 #if !defined(CUDART_VERSION) && !defined(CUDA_VERSION)
 #error "rondo/cuda_compat.h is included after <cuda_runtime.h> or <cuda.h>: put that include before it"
 #endif
+
+// Also where someone includes it between extern "C" {}, as the headers of C that call CUDA are.
+extern "C++" {
+
+#ifndef RONDO_CUDA_COMPAT_H
+#define RONDO_CUDA_COMPAT_H
 
 #include <algorithm>
 #include <cstddef>
@@ -91,10 +94,20 @@ inline void write_log(char* log, std::size_t bytes, int code, int result, bool h
 }  // namespace cuda_compat
 }  // namespace rondo
 
+#endif  // RONDO_CUDA_COMPAT_H
+
+// Each API has a guard of its own: the other one's header may come later, and this file again after it.
+
 // ---------------------------------------------------------------- the run-time API
-#ifdef CUDART_VERSION
+#if defined(CUDART_VERSION) && !defined(RONDO_CUDA_COMPAT_RUNTIME)
+#define RONDO_CUDA_COMPAT_RUNTIME
 #if CUDART_VERSION < 12000
 #error "rondo/cuda_compat.h needs the headers of CUDA 12.0 or newer (code may be older, headers not)"
+#endif
+
+// After <cuda_runtime_api.h> alone: the macro below may not meet the overload in it.
+#ifndef __CUDA_RUNTIME_H__
+#include <cuda_runtime.h>
 #endif
 
 // As of CUDA 11. *node and *log are written as they were then: the node when one is at fault, the log always.
@@ -311,7 +324,8 @@ inline cudaError_t cudaMemcpy3DBatchAsync(std::size_t count, cudaMemcpy3DBatchOp
 #endif  // CUDART_VERSION
 
 // ---------------------------------------------------------------- the driver API
-#ifdef CUDA_VERSION
+#if defined(CUDA_VERSION) && !defined(RONDO_CUDA_COMPAT_DRIVER)
+#define RONDO_CUDA_COMPAT_DRIVER
 #if CUDA_VERSION < 12000
 #error "rondo/cuda_compat.h needs the headers of CUDA 12.0 or newer (code may be older, headers not)"
 #endif
@@ -425,4 +439,4 @@ inline CUresult cuGraphAddNode(CUgraphNode* node, CUgraph graph, const CUgraphNo
 #endif
 #endif  // CUDA_VERSION
 
-#endif  // RONDO_CUDA_COMPAT_H
+}  // extern "C++"

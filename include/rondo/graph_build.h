@@ -169,7 +169,8 @@ class GraphView {
   // it is this graph or a part of the same owned graph (add child.clone()), because the driver does not
   // survive that.
   NodeView child(const GraphView& child, After after = {});
-  // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid.
+  // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid. Errors:
+  // Usage when an exec was made from it (with keep_source) that is still there.
   NodeView child(class Graph&& child, After after = {});
   // Joins and forks without work.
   NodeView empty(After after = {});

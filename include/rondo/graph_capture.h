@@ -16,6 +16,7 @@ namespace rondo::graph {
 
 namespace detail {
 struct CaptureStack;
+struct RelaxedStack;
 class CallWatch;
 }  // namespace detail
 
@@ -155,7 +156,8 @@ void capture_into(GraphView into, CUstream stream, After after, Work&& work, Cap
 
 // In this scope, this thread may make calls that are unsafe in a capture (cudaMalloc, first use of a
 // library), as far as they concern no captured stream. For code that may run inside someone else's capture;
-// they are not captured.
+// they are not captured. Scopes of a thread may end in any order; one that is ended on another thread changes
+// neither thread's mode, so the thread that made it stays relaxed.
 class RelaxedScope {
  public:
   RelaxedScope();
@@ -166,6 +168,7 @@ class RelaxedScope {
  private:
   const driver::Driver* driver_;
   CUstreamCaptureMode before_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  std::shared_ptr<detail::RelaxedStack> stack_;  // of the thread that made it
 };
 
 // Clears the run-time API's last error on this thread; false when no libcudart is known. A program that links

@@ -19,9 +19,9 @@ struct InstantiateOptions {
   // Keeps the graph alive for node-wise updates and for comparing attributes. Without it an exec costs less
   // memory and can be launched and updated as a whole only, where both graphs are plain.
   bool keep_source = true;
-  bool node_priority = false;  // kernels run with their nodes' priority, not with the launch stream's
-  std::optional<CUstream>
-      upload_to;  // uploads at once, in this stream, so that the first launch does not pay for it
+  bool node_priority = false;         // kernels run with their nodes' priority, not with the launch stream's
+  std::optional<CUstream> upload_to;  // uploads at once, in this stream, so that the first launch does not
+                                      // pay for it; not again when an update instantiates anew
 };
 
 // What became of an update. When not ok the exec is as it was: `code` is then 910, or 801 for graphs with
@@ -147,7 +147,7 @@ class GraphExec {
 
   // CUDA_GRAPH_INSTANTIATE_FLAG_*.
   uint64_t flags() const;
-  // The graph that nodes for set() come from.
+  // The graph that nodes for set() come from, until update_or_reinstantiate puts another in its place.
   GraphView source() const;
 
  private:

@@ -141,6 +141,8 @@ bool same_kinds(const AttributeRecord& was, const AttributeRecord& is) {
 
 std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
                                                        GraphState* state, const AttributeRecord* like) {
+  std::unique_lock<std::mutex> lock;
+  if (state) lock = std::unique_lock(state->reading);
   if (state && state->record && state->graph == graph) return state->record;
   Reader reader(d, like);
   reader.read(graph, state);

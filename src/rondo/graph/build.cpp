@@ -78,6 +78,11 @@ GraphView::GraphView(CUgraph graph) : graph_(graph) {}
 
 const driver::Driver& GraphView::driver() const {
   detail::expect_not_lost(state_);
+  if (!graph_) [[unlikely]]
+    throw Error(
+        ErrorKind::Usage,
+        "this graph holds nothing: it was moved from, released, or made of a null handle. Use the one "
+        "that it was moved to");
   return state_ ? state_->driver : driver::driver();
 }
 
@@ -169,6 +174,10 @@ void GraphView::disconnect(NodeView from, NodeView to, EdgeData data) {
 
 void GraphView::remove(NodeView node) {
   const driver::Driver& d = driver();
+  // The driver is not told the graph, and would take the node out of whichever it is in.
+  if (node.state_ && detail::root_of(node.state_) != detail::root_of(state_))
+    throw Error(ErrorKind::Usage, fmt::format("{} is not a node of this graph. Remove it from its own",
+                                              detail::describe_node(d, node.get())));
   if (state_) state_->changed();
   RONDO_GRAPH_CHECK(d, Build, cuGraphDestroyNode(node.get()), detail::describe_node(d, node.get()));
   if (state_) state_->conditions.erase(node.get());
@@ -205,8 +214,8 @@ Graph GraphView::clone() const {
   CUgraph copy = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
   auto state = std::make_shared<GraphState>(d, copy, true);
-  state->own = state_ && state_->own;
-  state->plain = state_ && state_->plain;
+  state->own = state_ && state_->all_own();
+  state->plain = state_ && state_->all_plain();
   return Graph(std::move(state));
 }
 

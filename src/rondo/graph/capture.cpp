@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <thread>
 #include <unordered_set>
 
 #include "rondo/graph/call_watch.h"
@@ -50,10 +51,32 @@ bool clear_runtime_last_error() noexcept {
 
 // ---------------------------------------------------------------- RelaxedScope
 
+// The scopes of a thread, innermost last. Shared, because one may wrongly end on another thread.
+struct detail::RelaxedStack {
+  std::thread::id thread = std::this_thread::get_id();
+  std::mutex mutex;
+  std::vector<RelaxedScope*> open;
+};
+
 RelaxedScope::RelaxedScope() : driver_(&driver::driver()) {
+  thread_local const auto own = std::make_shared<detail::RelaxedStack>();
+  stack_ = own;
+  const std::lock_guard lock(own->mutex);
+  own->open.reserve(own->open.size() + 1);  // nothing may fail once the mode is exchanged
   RONDO_GRAPH_CHECK(*driver_, Capture, cuThreadExchangeStreamCaptureMode(&before_), "");
+  own->open.push_back(this);
 }
-RelaxedScope::~RelaxedScope() { detail::restore_mode(*driver_, before_); }
+
+// The mode comes back with the last scope that is left: one that ends early hands what it found to the next.
+RelaxedScope::~RelaxedScope() {
+  const std::lock_guard lock(stack_->mutex);
+  const auto at = std::find(stack_->open.begin(), stack_->open.end(), this);
+  if (at + 1 != stack_->open.end())
+    (*(at + 1))->before_ = before_;
+  else if (stack_->thread == std::this_thread::get_id())
+    detail::restore_mode(*driver_, before_);
+  stack_->open.erase(at);
+}
 
 // ---------------------------------------------------------------- begin
 
@@ -164,6 +187,14 @@ unsigned long long Capture::id() const { return info(stream_).id; }
 
 // ---------------------------------------------------------------- end
 
+namespace {
+
+[[noreturn]] void throw_ended() {
+  throw Error(ErrorKind::Usage, "the capture has ended already. Call end() or finish() once, and last");
+}
+
+}  // namespace
+
 // The driver's end, once. What it gives out is destroyed unless it is taken.
 CUresult Capture::stop(CUgraph* graph) noexcept {
   active_ = false;
@@ -224,7 +255,7 @@ std::vector<CUstream> Capture::not_joined() const {
 
 // Ends it; the graph, or an Error that says what broke the capture. The stream is usable after either.
 CUgraph Capture::finish_raw() {
-  if (!active_) throw Error(ErrorKind::Usage, "the capture has ended already. Call end() or finish() once");
+  if (!active_) throw_ended();
   const std::vector<CUstream> open = not_joined();  // throws: the destructor ends the capture
   CUgraph graph = nullptr;
   const CUresult code = stop(&graph);
@@ -295,6 +326,7 @@ void Capture::order(CUstream first, CUstream then) {
 }
 
 void Capture::fork(CUstream other) {
+  if (!active_) throw_ended();
   order(stream_, other);
   const auto known = std::find_if(forked_.begin(), forked_.end(), [&](const Fork& f) { return f.stream == other; });
   if (known == forked_.end()) forked_.push_back({other, false});
@@ -302,6 +334,7 @@ void Capture::fork(CUstream other) {
 }
 
 void Capture::join(CUstream other) {
+  if (!active_) throw_ended();
   order(other, stream_);
   for (Fork& f : forked_)
     if (f.stream == other) f.joined = true;
@@ -310,6 +343,7 @@ void Capture::join(CUstream other) {
 // ---------------------------------------------------------------- nodes made by hand
 
 GraphView Capture::graph() const {
+  if (!active_) throw_ended();
   if (into_) return *into_;
   const Info now = info(stream_);
   if (now.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -319,6 +353,7 @@ GraphView Capture::graph() const {
 }
 
 std::vector<Dependency> Capture::tip() const {
+  if (!active_) throw_ended();
   Info now = info(stream_);
   if (now.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
     fail(*driver_, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, Phase::Capture, "cuStreamGetCaptureInfo(",
@@ -327,6 +362,7 @@ std::vector<Dependency> Capture::tip() const {
 }
 
 void Capture::set_tip(After after) {
+  if (!active_) throw_ended();
   const driver::Driver& d = *driver_;
   detail::Dependencies deps(after);
 #if CUDA_VERSION >= 12030

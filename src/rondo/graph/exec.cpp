@@ -79,8 +79,11 @@ std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
   }
   if (options.keep_source) state->shared->source = source;
   state->shared->options = options;
+  // The stream may be gone when this is instantiated anew.
+  state->shared->options.upload_to.reset();
   if (source) {
-    state->shared->plain = source->plain;
+    const std::lock_guard lock(source->reading);
+    state->shared->plain = source->all_plain();
     state->shared->version = source->version;
     state->shared->record = source->record;
   }
@@ -132,7 +135,7 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   const driver::Driver& d = graph.driver();
   detail::ExecShared& known = *s.shared;
   Updated out;
-  const bool new_plain = graph.state_ && graph.state_->plain;
+  const bool new_plain = graph.state_ && graph.state_->all_plain();
   std::shared_ptr<const detail::AttributeRecord> record;
   if (check == AttributeCheck::Compare && !(known.plain && new_plain)) {
     detail::GraphState* source = known.source.get();
@@ -147,7 +150,7 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
       differs =
           "the attributes that the executable graph was made with are not known (it was adopted, made "
           "without "
-          "keep_source, or its graph has changed since)";
+          "keep_source, was updated with AttributeCheck::Skip, or its graph has changed since)";
     if (!differs.empty()) {
       out.attributes_differ = true;
       out.result = static_cast<CUgraphExecUpdateResult>(8);  // ATTRIBUTES_CHANGED
@@ -164,6 +167,7 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   out.result = info.result;
   if (out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
     out.ok = true;
+    if (check == AttributeCheck::Skip && !(known.plain && new_plain)) known.forget();
     return out;
   }
   // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
@@ -183,7 +187,12 @@ UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCh
   Updated updated = update(graph, check);
   if (updated.ok) return {};
   ExecState& s = state();
-  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.shared_, s.shared->options);
+  InstantiateOptions options;
+  {
+    const std::lock_guard lock(s.lock);  // another thread may be putting a new exec in place
+    options = s.shared->options;
+  }
+  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.shared_, options);
   trace::note(trace::Level::Info, "graph.reinstantiated", updated.reason);
   {
     // The lock stays where other threads wait for it; what it protects changes hands.
@@ -242,8 +251,9 @@ void GraphExec::set(NodeView node, const CUDA_HOST_NODE_PARAMS& params) {
   RONDO_EXEC(node, cuGraphExecHostNodeSetParams(s.exec, node.get(), &params));
 }
 void GraphExec::set(NodeView node, const GraphView& child) {
-  detail::expect_not_lost(child.state_);
+  (void)child.driver();
   RONDO_EXEC(node, cuGraphExecChildGraphNodeSetParams(s.exec, node.get(), child.graph_));
+  if (!s.shared->plain || !child.state_ || !child.state_->all_plain()) s.shared->forget();
 }
 void GraphExec::set(NodeView node, CUevent event) {
   if (node.kind() == NodeKind::EventRecord) {
@@ -274,12 +284,15 @@ bool GraphExec::enabled(NodeView node) const {
 uint64_t GraphExec::flags() const {
   cuuint64_t flags = 0;
   ExecState& s = state();
+  const std::lock_guard lock(s.lock);
   RONDO_GRAPH_CHECK(*s.driver, Update, cuGraphExecGetFlags(s.exec, &flags), "");
   return flags;
 }
 
 GraphView GraphExec::source() const {
-  detail::GraphState* source = state().shared->source.get();
+  ExecState& s = state();
+  const std::lock_guard lock(s.lock);
+  detail::GraphState* source = s.shared->source.get();
   if (!source)
     throw Error(ErrorKind::Usage,
                 "the graph of this executable graph is not known: it was adopted, or made without "

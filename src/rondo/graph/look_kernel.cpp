@@ -29,20 +29,51 @@ std::string hex(const std::vector<unsigned char>& bytes) {
   return text;
 }
 
+namespace {
+
+// How many bytes a character of UTF-8 takes at the start of `text`; 0: there is none.
+size_t character_bytes(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char head = at(0);
+  const size_t bytes = head < 0x80   ? 1
+                       : head < 0xc2 ? 0
+                       : head < 0xe0 ? 2
+                       : head < 0xf0 ? 3
+                       : head < 0xf5 ? 4
+                                     : 0;
+  if (bytes == 0 || bytes > text.size()) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  // Longer than needed, half of a pair of UTF-16, or beyond the last character.
+  if ((head == 0xe0 && at(1) < 0xa0) || (head == 0xed && at(1) > 0x9f) || (head == 0xf0 && at(1) < 0x90) ||
+      (head == 0xf4 && at(1) > 0x8f))
+    return 0;
+  return bytes;
+}
+
+}  // namespace
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (std::string_view rest = text; !rest.empty();) {
+    const char c = rest[0];
+    const size_t bytes = character_bytes(rest);
     if (c == '"' || c == '\\')
       out += '\\', out += c;
+    else if (bytes == 0)
+      out += "\\ufffd";  // a name of a binary may hold anything, a string of JSON may not
     else if (static_cast<unsigned char>(c) < 0x20)
       out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     else
-      out += c;
+      out += rest.substr(0, bytes);
+    rest.remove_prefix(bytes ? bytes : 1);
   }
   return out + '"';
 }
 
 std::string demangled(const std::string& symbol) {
+  // A plain name may spell a type ("f" is float): only what is mangled is taken apart.
+  if (symbol.compare(0, 2, "_Z") != 0) return symbol;
   int status = 0;
   char* name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
   const std::string out = status == 0 && name ? name : symbol;

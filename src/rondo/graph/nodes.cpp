@@ -208,6 +208,10 @@ NodeView GraphView::add(const CUDA_HOST_NODE_PARAMS& p, After after) {
 }
 
 NodeView GraphView::host(std::function<void()> work, After after) {
+  if (!work)
+    throw Error(ErrorKind::Usage,
+                "a host node without a function: it would throw at every launch, where nobody sees it. Give "
+                "one, or add an empty node");
   auto kept = std::make_shared<std::function<void()>>(std::move(work));
   CUDA_HOST_NODE_PARAMS p{};
   p.fn = call_host;
@@ -217,13 +221,14 @@ NodeView GraphView::host(std::function<void()> work, After after) {
 }
 
 NodeView GraphView::child(const GraphView& child, After after) {
+  (void)child.driver();
   check_child(graph_, state_, child.graph_, child.state_);
   RONDO_ADD(CU_GRAPH_NODE_TYPE_GRAPH, "child graph",
             cuGraphAddChildGraphNode(&node, graph_, deps.nodes(), deps.count(), child.graph_),
             { params_out.graph.graph = child.graph_; });
   if (state_) {
-    state_->own &= child.state_ && child.state_->own;
-    state_->plain &= child.state_ && child.state_->plain;
+    state_->own &= child.state_ && child.state_->all_own();
+    state_->plain &= child.state_ && child.state_->all_plain();
   }
   return view(node);
 }
@@ -231,7 +236,15 @@ NodeView GraphView::child(const GraphView& child, After after) {
 NodeView GraphView::child(Graph&& child, After after) {
   require(Feature::ChildMove);
 #if CUDA_VERSION >= 12090
+  (void)child.driver();
   check_child(graph_, state_, child.graph_, child.state_);
+  // Whoever else holds it would be left with the nodes of a graph that its parent destroys.
+  if (child.shared_.use_count() > 1)
+    throw Error(
+        ErrorKind::Usage,
+        "the graph that is to be moved in as a child is in use: an executable graph was made from it, "
+        "or a capture goes into it. Destroy the executable graph first (or make it without "
+        "keep_source), or add a clone");
   const driver::Driver& d = driver();
   const Dependencies deps(after);
   if (state_) state_->changed();
@@ -246,8 +259,8 @@ NodeView GraphView::child(Graph&& child, After after) {
   child.graph_ = nullptr;
   child.state_ = nullptr;
   if (state_) {
-    state_->own &= moved->own;
-    state_->plain &= moved->plain;
+    state_->own &= moved->all_own();
+    state_->plain &= moved->all_plain();
     state_->moved_in.push_back(moved);
     moved->within = state_;
   } else {

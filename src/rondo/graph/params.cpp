@@ -6,6 +6,8 @@
 namespace rondo::graph {
 
 const driver::Driver& NodeView::driver() const {
+  if (!node_) [[unlikely]]
+    throw Error(ErrorKind::Usage, "this NodeView is of no node. Use one that a graph gave");
   detail::expect_not_lost(state_);
   return state_ ? state_->driver : driver::driver();
 }
@@ -18,7 +20,7 @@ NodeKind NodeView::kind() const {
                                                                           : NodeKind::Unknown;
 }
 
-std::string NodeView::describe() const { return detail::describe_node(driver(), node_); }
+std::string NodeView::describe() const { return node_ ? detail::describe_node(driver(), node_) : "no node"; }
 
 void NodeView::expect(NodeKind wanted, const char* what) const {
   const NodeKind is = kind();

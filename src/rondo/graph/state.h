@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -43,7 +44,20 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   GraphState& operator=(const GraphState&) = delete;
 
   // Something about nodes or attributes is different from here on.
-  void changed() noexcept { ++version, record.reset(); }
+  void changed() noexcept {
+    for (GraphState* s = this; s; s = s->within) ++s->version, s->record.reset();
+  }
+  // `own` and `plain`, of it and of what was moved in: views of a child's nodes change the child's.
+  bool all_own() const noexcept {
+    bool all = own;
+    for (const auto& child : moved_in) all = all && child->all_own();
+    return all;
+  }
+  bool all_plain() const noexcept {
+    bool all = plain;
+    for (const auto& child : moved_in) all = all && child->all_plain();
+    return all;
+  }
   // A capture into it, or into a part of it, broke. The driver has destroyed what was captured into; of a
   // graph around that nobody knows what is left. So none of it is touched again, not even to destroy it.
   void lose() noexcept;
@@ -61,6 +75,8 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   std::unordered_map<CUgraphNode, Condition> conditions;
   std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
   GraphState* within = nullptr;                       // what it was moved into
+  // Execs that several threads use read the graph that they were made from when they are updated.
+  std::mutex reading;
 };
 
 [[noreturn]] void throw_lost();
@@ -81,6 +97,9 @@ struct ExecShared {
   bool plain = false;
   uint64_t version = 0;                           // of source, when the attributes were those of the exec
   std::shared_ptr<const AttributeRecord> record;  // null: not read yet
+
+  // The driver may have taken other attributes, or kept the old ones: nobody knows.
+  void forget() noexcept { plain = false, version = ~uint64_t{0}, record.reset(); }
 };
 
 // Reads what is not known yet. `like` is the record of a graph that is probably the same, or null: a node
