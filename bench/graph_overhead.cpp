@@ -200,15 +200,15 @@ struct OurWay {
       for (int i = 1; i < n; ++i) last = g.add(call(v), last);
       return g;
     }
-    std::vector<graph::Dependency> nodes;
+    std::vector<graph::NodeView> nodes;
     nodes.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) {
       if (i == 0)
         nodes.push_back(g.add(call(v)));
       else if (i == n - 1 && n > 2)
-        nodes.push_back(g.add(call(v), std::span<const graph::Dependency>(nodes).subspan(1)));
+        nodes.push_back(g.add(call(v), std::span<const graph::NodeView>(nodes).subspan(1)));
       else
-        nodes.push_back(g.add(call(v), nodes[0].node));
+        nodes.push_back(g.add(call(v), nodes[0]));
     }
     return g;
   }

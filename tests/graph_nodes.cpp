@@ -14,6 +14,14 @@ TEST_F(Graphs, KernelsRunInTheOrderOfTheirEdges) {
   EXPECT_EQ(word(0), 15u);
 }
 
+TEST_F(Graphs, ANodeMayWaitForManyNodes) {
+  Graph g;
+  std::vector<NodeView> many;
+  for (int i = 0; i < 12; ++i) many.push_back(g.empty());  // more than are kept without memory of their own
+  EXPECT_EQ(g.empty(many).dependencies(), many);
+  EXPECT_EQ(g.empty(std::span<const NodeView>(many).subspan(10)).dependencies().size(), 2u);
+}
+
 TEST_F(Graphs, ArgumentsAreCopiedWhenTheNodeIsAdded) {
   Graph g;
   {

@@ -104,13 +104,18 @@ class After {
   After(std::initializer_list<Dependency> list) noexcept : list_(list.begin(), list.size()) {}
   After(const std::vector<Dependency>& list) noexcept : list_(list) {}
   After(std::span<const Dependency> list) noexcept : list_(list) {}
+  // Nodes, by full edges.
+  After(const std::vector<NodeView>& nodes) noexcept : nodes_(nodes) {}
+  After(std::span<const NodeView> nodes) noexcept : nodes_(nodes) {}
   std::span<const Dependency> list() const noexcept {
     return one_.node ? std::span<const Dependency>(&one_, 1) : list_;
   }
+  std::span<const NodeView> nodes() const noexcept { return nodes_; }
 
  private:
   Dependency one_{NodeView()};
   std::span<const Dependency> list_;
+  std::span<const NodeView> nodes_;
 };
 
 struct Edge {

@@ -29,13 +29,17 @@ void throw_lost() {
 
 Dependencies::Dependencies(const After& after) {
   const std::span<const Dependency> list = after.list();
-  count_ = list.size();
+  count_ = list.size() + after.nodes().size();  // one of them is empty
   nodes_ = few_;
   if (count_ > kFew) {
     many_ = std::make_unique<CUgraphNode[]>(count_);
     nodes_ = many_.get();
   }
-  for (size_t i = 0; i < count_; ++i) {
+  for (size_t i = 0; i < after.nodes().size(); ++i) {
+    expect_not_lost(after.nodes()[i].state_);
+    nodes_[i] = after.nodes()[i].get();
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
     expect_not_lost(list[i].node.state_);
     nodes_[i] = list[i].node.get();
     full_ &= list[i].data.full();
