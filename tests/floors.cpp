@@ -50,8 +50,8 @@ std::string room_of(const std::string& path) {
 }
 
 bool may_see_cuda(const std::string& path) {
-  for (const char* head : {"include/rondo/graph", "src/rondo/driver/", "src/rondo/graph/", "src/rondo/replay/", "src/rondo/device/cuda",
-                           "src/rondo/kernel/nvrtc", "examples/"}) {
+  for (const char* head : {"include/rondo/graph", "include/rondo/cuda_compat.h", "src/rondo/driver/", "src/rondo/graph/",
+                           "src/rondo/replay/", "src/rondo/device/cuda", "src/rondo/kernel/nvrtc", "examples/"}) {
     if (starts_with(path, head)) return true;
   }
   return false;

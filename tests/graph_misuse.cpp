@@ -214,6 +214,16 @@ TEST_F(Misuse, AnExecIsInstantiatedAnewWithoutTheStreamOfItsFirstUpload) {
   EXPECT_EQ(exec.flags(), 0u);
 }
 
+TEST_F(Misuse, AFailureOfTheDriverIsNotCalledSuccess) {
+  Graph g;
+  g.add(store(0, 1));
+  const Graph gone = Graph::adopt(g.get());
+  (void)g.release();
+  RONDO_CU(d_, cuGraphDestroy(gone.get()));
+  const std::string text = message_of([&] { (void)gone.instantiate(); }, ErrorKind::Device);
+  EXPECT_EQ(text.find("success"), text.npos) << text;
+}
+
 // ---------------------------------------------------------------- threads
 
 TEST_F(Misuse, ExecsOfOneGraphAreUpdatedByAThreadEach) {
@@ -262,13 +272,26 @@ TEST_F(Misuse, APlainNameThatSpellsATypeIsNotTakenApart) {
 
 TEST_F(Misuse, AStringOfJsonIsUtf8WhateverTheNameHolds) {
   EXPECT_EQ(look::quoted("a\"b\\c\n\x01\x7f"), "\"a\\\"b\\\\c\\u000a\\u0001\x7f\"");
-  EXPECT_EQ(look::quoted("\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"),
-            "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"");
+  const std::string good = "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", bad = "\xef\xbf\xbd";
+  EXPECT_EQ(look::utf8(good), good);
+  EXPECT_EQ(look::quoted(good), '"' + good + '"');
   // A byte that begins nothing, a character cut off, too long a form, half a pair, beyond the last one.
-  EXPECT_EQ(look::quoted("\xff|\xc3"), "\"\\ufffd|\\ufffd\"");
-  EXPECT_EQ(look::quoted("\xc0\xaf"), "\"\\ufffd\\ufffd\"");
-  EXPECT_EQ(look::quoted("\xed\xa0\x80"), "\"\\ufffd\\ufffd\\ufffd\"");
-  EXPECT_EQ(look::quoted("\xf4\x90\x80\x80"), "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+  EXPECT_EQ(look::utf8("\xff|\xc3"), bad + "|" + bad);
+  EXPECT_EQ(look::utf8("\xc0\xaf"), bad + bad);
+  EXPECT_EQ(look::utf8("\xed\xa0\x80"), bad + bad + bad);
+  EXPECT_EQ(look::utf8("\xf4\x90\x80\x80"), bad + bad + bad + bad);
+}
+
+TEST_F(Misuse, ALabelOfDotHasNoControlCharacters) {
+  m_.fake.kernels.push_back("a\"b\\c\nd\xff");
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  RONDO_CU(d_, cuModuleLoadDataEx(&module, "x", 0, nullptr, nullptr));
+  RONDO_CU(d_, cuModuleGetFunction(&function, module, m_.fake.kernels.back().c_str()));
+  Graph g;
+  g.add(kernel(function, 1, 1, 0));
+  const std::string text = dot(g), label = "label=\"0 kernel a\\\"b\\\\c\\\\x0ad\xef\xbf\xbd\\l";
+  EXPECT_NE(text.find(label), text.npos) << text;
 }
 
 }  // namespace

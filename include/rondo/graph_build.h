@@ -30,6 +30,8 @@ class NodeView {
   NodeView(CUgraphNode node) noexcept : node_(node) {}
   NodeView(CUgraphNode node, detail::GraphState* state) noexcept : node_(node), state_(state) {}
 
+  // For raw calls. An attribute that they change is not seen by the next update of an exec unless
+  // GraphView::get() of the graph is called too.
   CUgraphNode get() const noexcept { return node_; }
   explicit operator bool() const noexcept { return node_ != nullptr; }
   bool operator==(const NodeView& other) const noexcept { return node_ == other.node_; }
@@ -238,6 +240,7 @@ struct Condition {
 class Graph : public GraphView {
  public:
   Graph();  // empty
+  // Views that another Graph gave of it change it unseen: take views from this one.
   static Graph adopt(CUgraph graph);
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;

@@ -50,7 +50,8 @@ bool has(Feature feature);
 void require(Feature feature);
 
 // ---------------------------------------------------------------- streams and events
-// A stream: made and owned here, or someone else's. A function that takes a CUstream takes a Stream.
+// A stream: made and owned here, or someone else's. A function that takes a CUstream takes a Stream. One that
+// was moved from or released is null, which the driver reads as the legacy stream.
 class Stream {
  public:
   // A new non-blocking stream of the current context: the kind to capture on, because it ignores the legacy
@@ -241,7 +242,8 @@ class KernelCall {
   auto& arg() noexcept {
     return std::get<I>(args_);
   }
-  // Valid as long as this object lives and is not moved.
+  // Valid as long as this object lives and is not moved; by one thread at a time, because it points into
+  // here.
   operator KernelParams() const noexcept {
     std::apply(
         [&](auto&... a) {

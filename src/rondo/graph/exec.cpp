@@ -72,8 +72,10 @@ std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
   CUresult code = CUDA_SUCCESS;
   detail::let_through(d, [&] { code = d.cuGraphInstantiateWithParams(&state->exec, graph, &params); });
   if (code != CUDA_SUCCESS || params.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
-    std::string context = describe(params.result_out);
-    if (params.hErrNode_out) context += "; " + detail::describe_node(d, params.hErrNode_out);
+    std::string context;
+    if (params.result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) context = describe(params.result_out);
+    if (params.hErrNode_out)
+      context += (context.empty() ? "" : "; ") + detail::describe_node(d, params.hErrNode_out);
     fail(d, code, Phase::Instantiate, "cuGraphInstantiateWithParams(", context,
          static_cast<int>(params.result_out));
   }

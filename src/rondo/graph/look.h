@@ -79,6 +79,9 @@ std::string describe(const Node& node, const std::string& prefix);
 std::string hex(uint64_t value, size_t bytes);
 // Of 1, 2, 4 or 8 bytes as one number, else word by word.
 std::string hex(const std::vector<unsigned char>& bytes);
+// What is no UTF-8 becomes the replacement character: a name in a binary may hold anything, and neither JSON
+// nor DOT may.
+std::string utf8(std::string_view text);
 std::string quoted(const std::string& text);  // as a string of JSON
 std::string demangled(const std::string& symbol);
 

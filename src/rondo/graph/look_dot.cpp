@@ -14,9 +14,12 @@ constexpr size_t kShownBytes = 64;  // of one parameter; JSON has all
 // Left-aligned lines of a label.
 std::string line(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : look::utf8(text)) {
     if (c == '"' || c == '\\') out += '\\';
-    out += c;
+    if (const unsigned code = static_cast<unsigned char>(c); code < 0x20 || code == 0x7f)
+      out += fmt::format("\\\\x{:02x}", code);  // seen as \x0a: it has no place in a picture
+    else
+      out += c;
   }
   return out + "\\l";
 }

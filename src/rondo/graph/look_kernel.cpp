@@ -53,20 +53,25 @@ size_t character_bytes(std::string_view text) {
 
 }  // namespace
 
+std::string utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    out += bytes ? text.substr(0, bytes) : "\xef\xbf\xbd";
+    text.remove_prefix(bytes ? bytes : 1);
+  }
+  return out;
+}
+
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (std::string_view rest = text; !rest.empty();) {
-    const char c = rest[0];
-    const size_t bytes = character_bytes(rest);
+  for (const char c : utf8(text)) {
     if (c == '"' || c == '\\')
       out += '\\', out += c;
-    else if (bytes == 0)
-      out += "\\ufffd";  // a name of a binary may hold anything, a string of JSON may not
     else if (static_cast<unsigned char>(c) < 0x20)
       out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     else
-      out += rest.substr(0, bytes);
-    rest.remove_prefix(bytes ? bytes : 1);
+      out += c;
   }
   return out + '"';
 }
