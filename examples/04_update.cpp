@@ -61,7 +61,8 @@ void body() {
   graph::GraphExec one = plain.instantiate();
   const graph::Updated differs = one.update(clustered);
   std::printf("      %s\n", differs.reason.c_str());
-  example::check(!differs.ok && differs.attributes_differ, "another size of clusters is not updated silently");
+  example::check(!differs.ok && differs.attributes_differ,
+                 "another size of clusters is not updated silently");
 }
 
 }  // namespace

@@ -230,7 +230,8 @@ CUresult GraphKernelNodeGetAttribute(CUgraphNode n, CUkernelNodeAttrID id, CUker
 CUresult GraphKernelNodeSetAttribute(CUgraphNode n, CUkernelNodeAttrID id,
                                      const CUkernelNodeAttrValue* value) {
   NODE("cuGraphKernelNodeSetAttribute", CU_GRAPH_NODE_TYPE_KERNEL);
-  if (static_cast<int>(id) == 11) return CUDA_ERROR_INVALID_VALUE;  // preferred cluster: only a captured launch brings it
+  if (static_cast<int>(id) == 11)
+    return CUDA_ERROR_INVALID_VALUE;  // preferred cluster: only a captured launch brings it
   REQUIRE(static_cast<int>(id) > 0 && static_cast<int>(id) < 17);
   node->p.attributes[static_cast<int>(id)] = *value;
   return CUDA_SUCCESS;

@@ -97,7 +97,12 @@ TEST_F(Attributes, OfAKernelInAClusterMayHideOneThatCannotBeRead) {
 #if CUDA_VERSION >= 12080
   CUlaunchAttribute preferred{};
   preferred.id = CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION;
-  EXPECT_NE(message_of([&] { (void)with({attribute::cluster({2}), preferred}); }, ErrorKind::Device).find("attribute 11"),
+  EXPECT_NE(message_of(
+                [&] {
+                  (void)with({attribute::cluster({2}), preferred});
+                },
+                ErrorKind::Device)
+                .find("attribute 11"),
             std::string::npos);
 #endif
 }

@@ -17,7 +17,7 @@ namespace rondo::graph {
 namespace detail {
 struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
 class Dependencies;
-}
+}  // namespace detail
 class GraphView;
 class GraphExec;
 struct InstantiateOptions;

@@ -266,10 +266,11 @@ CUgraph Capture::finish_raw() {
   for (CUstream s : open) streams += (streams.empty() ? "" : ", ") + describe_stream(s);
   if (code == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && open.empty() && !forked_.empty()) {
     for (const Fork& f : forked_) streams += (streams.empty() ? "" : ", ") + describe_stream(f.stream);
-    throw Error(ErrorKind::Usage,
-                fmt::format("the capture of {} ended while a stream that had been joined had work after that: one of {}, or one that "
-                            "user code forked. Join it after its last work (name streams in CaptureOptions::watch to be told which)",
-                            describe_stream(stream_), streams));
+    throw Error(ErrorKind::Usage, fmt::format("the capture of {} ended while a stream that had been joined "
+                                              "had work after that: one of {}, or one that "
+                                              "user code forked. Join it after its last work (name streams "
+                                              "in CaptureOptions::watch to be told which)",
+                                              describe_stream(stream_), streams));
   }
   if (code == CUDA_ERROR_STREAM_CAPTURE_UNJOINED && !open.empty()) {
     throw Error(
@@ -328,9 +329,12 @@ void Capture::order(CUstream first, CUstream then) {
 void Capture::fork(CUstream other) {
   if (!active_) throw_ended();
   order(stream_, other);
-  const auto known = std::find_if(forked_.begin(), forked_.end(), [&](const Fork& f) { return f.stream == other; });
-  if (known == forked_.end()) forked_.push_back({other, false});
-  else known->joined = false;
+  const auto known =
+      std::find_if(forked_.begin(), forked_.end(), [&](const Fork& f) { return f.stream == other; });
+  if (known == forked_.end())
+    forked_.push_back({other, false});
+  else
+    known->joined = false;
 }
 
 void Capture::join(CUstream other) {

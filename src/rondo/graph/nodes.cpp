@@ -104,13 +104,15 @@ NodeView GraphView::add(const KernelParams& params, After after) {
   const CUDA_KERNEL_NODE_PARAMS& p = *params.raw;
   // The usual node, without what the general way has to look after.
   const std::span<const Dependency> list = after.list();
-  if (params.attributes.empty() && list.size() <= 1 && after.nodes().empty() && (list.empty() || list[0].data.full())) [[likely]] {
+  if (params.attributes.empty() && list.size() <= 1 && after.nodes().empty() &&
+      (list.empty() || list[0].data.full())) [[likely]] {
     const driver::Driver& known = driver();
     if (!list.empty()) detail::expect_not_lost(list[0].node.state_);
     const CUgraphNode before = list.empty() ? nullptr : list[0].node.get();
     CUgraphNode node = nullptr;
     if (state_) state_->changed();
-    if (const CUresult code = known.cuGraphAddKernelNode(&node, graph_, &before, list.size(), &p); code != CUDA_SUCCESS) [[unlikely]]
+    if (const CUresult code = known.cuGraphAddKernelNode(&node, graph_, &before, list.size(), &p);
+        code != CUDA_SUCCESS) [[unlikely]]
       fail(known, code, Phase::Build, "cuGraphAddKernelNode(", describe_kernel(known, p));
     return view(node);
   }
