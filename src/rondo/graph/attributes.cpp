@@ -100,10 +100,10 @@ class Reader {
       return read(child, state);
     }
     if (row.kind != NodeKind::Conditional || !state) return;
-    const auto condition = state->conditions.find(node);
-    if (condition == state->conditions.end()) return;
+    const Condition* condition = state->condition(node);
+    if (!condition) return;
     // Through nodes(): get() would mark the graph as touched from outside, which it is not.
-    for (const GraphView& body : condition->second.bodies)
+    for (const GraphView& body : condition->bodies)
       for (const NodeView& n : body.nodes()) read_node(n.get(), state);
   }
 
@@ -141,7 +141,7 @@ bool same_kinds(const AttributeRecord& was, const AttributeRecord& is) {
 
 std::shared_ptr<const AttributeRecord> read_attributes(const driver::Driver& d, CUgraph graph,
                                                        GraphState* state, const AttributeRecord* like) {
-  std::unique_lock<std::mutex> lock;
+  std::unique_lock<SpinLock> lock;
   if (state) lock = std::unique_lock(state->reading);
   if (state && state->record && state->graph == graph) return state->record;
   Reader reader(d, like);

@@ -7,7 +7,8 @@ namespace rondo::graph {
 namespace detail {
 
 GraphState::~GraphState() {
-  for (const auto& child : moved_in) child->within = nullptr;  // an exec may keep the child's state
+  if (rare)
+    for (const auto& child : rare->moved_in) child->within = nullptr;  // an exec may keep the child's state
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
 }
 
@@ -16,7 +17,8 @@ void GraphState::lose() noexcept {
   lost = true;
   owned = false;
   changed();
-  for (const auto& child : moved_in) child->lose();
+  if (rare)
+    for (const auto& child : rare->moved_in) child->lose();
   if (within) within->lose();
 }
 
@@ -184,7 +186,7 @@ void GraphView::remove(NodeView node) {
                                               detail::describe_node(d, node.get())));
   if (state_) state_->changed();
   RONDO_GRAPH_CHECK(d, Build, cuGraphDestroyNode(node.get()), detail::describe_node(d, node.get()));
-  if (state_) state_->conditions.erase(node.get());
+  if (state_ && state_->rare) state_->rare->conditions.erase(node.get());
 }
 
 NodeView GraphView::find_in_clone(NodeView original) const {

@@ -264,7 +264,7 @@ NodeView GraphView::child(Graph&& child, After after) {
   if (state_) {
     state_->own &= moved->all_own();
     state_->plain &= moved->all_plain();
-    state_->moved_in.push_back(moved);
+    state_->make_rare().moved_in.push_back(moved);
     moved->within = state_;
   } else {
     keep(moved);
@@ -410,7 +410,7 @@ Condition GraphView::add_condition(ConditionHandle handle, ConditionKind kind, u
   made.kind = kind;
   made.handle = handle;
   for (unsigned i = 0; i < bodies; ++i) made.bodies.push_back(GraphView(graphs[i], state_));
-  if (state_) state_->conditions.emplace(node, made);
+  if (state_) state_->make_rare().conditions.emplace(node, made);
 #else
   (void)handle, (void)kind, (void)bodies, (void)after;
 #endif

@@ -150,8 +150,8 @@ CUevent NodeView::event() const {
 std::optional<Condition> NodeView::condition() const {
   expect(NodeKind::Conditional, "the condition");
   if (!state_) return std::nullopt;
-  const auto at = state_->conditions.find(node_);
-  return at == state_->conditions.end() ? std::nullopt : std::optional<Condition>(at->second);
+  const Condition* known = state_->condition(node_);
+  return known ? std::optional<Condition>(*known) : std::nullopt;
 }
 
 #define RONDO_SET(kind_, what, call) \

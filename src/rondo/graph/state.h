@@ -50,12 +50,14 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   // `own` and `plain`, of it and of what was moved in: views of a child's nodes change the child's.
   bool all_own() const noexcept {
     bool all = own;
-    for (const auto& child : moved_in) all = all && child->all_own();
+    if (rare)
+      for (const auto& child : rare->moved_in) all = all && child->all_own();
     return all;
   }
   bool all_plain() const noexcept {
     bool all = plain;
-    for (const auto& child : moved_in) all = all && child->all_plain();
+    if (rare)
+      for (const auto& child : rare->moved_in) all = all && child->all_plain();
     return all;
   }
   // A capture into it, or into a part of it, broke. The driver has destroyed what was captured into; of a
@@ -72,11 +74,24 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   bool plain = false;
   uint64_t version = 0;
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
-  std::unordered_map<CUgraphNode, Condition> conditions;
-  std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+  // What few graphs have. The rest is small on purpose: it is all that a graph costs beside the driver's.
+  struct Rare {
+    std::unordered_map<CUgraphNode, Condition> conditions;
+    std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+  };
+  std::unique_ptr<Rare> rare;
+  Rare& make_rare() {
+    if (!rare) rare = std::make_unique<Rare>();
+    return *rare;
+  }
+  const Condition* condition(CUgraphNode node) const {
+    if (!rare) return nullptr;
+    const auto at = rare->conditions.find(node);
+    return at == rare->conditions.end() ? nullptr : &at->second;
+  }
   GraphState* within = nullptr;                       // what it was moved into
   // Execs that several threads use read the graph that they were made from when they are updated.
-  std::mutex reading;
+  SpinLock reading;
 };
 
 [[noreturn]] void throw_lost();
