@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "fake_driver.h"
+#include "message_of.h"
 #include "rondo/base/trace.h"
 #include "rondo/device/cuda_device.h"
 #include "rondo/error.h"
@@ -15,16 +16,7 @@ namespace {
 using fake::FakeDriver;
 using fake::Launched;
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 const std::string kCubin = "a cubin";
 

@@ -1,3 +1,4 @@
+#include "message_of.h"
 #include "rondo/driver/driver.h"
 
 #include <dlfcn.h>
@@ -18,16 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind);
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 class Found : public testing::Test {
  protected:

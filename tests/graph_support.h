@@ -6,21 +6,13 @@
 #include <functional>
 
 #include "fake_driver.h"
+#include "message_of.h"
 #include "rondo/error.h"
 #include "rondo/graph.h"
 
 namespace rondo::graph {
 
-inline std::string message_of(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), kind) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::message_of;
 
 // A context that is current, and the kernels of a module: nop(), store(p, v), add(p, v), count_down(p,
 // condition), choose(p, condition) and cluster_size(p).
