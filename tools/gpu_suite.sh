@@ -127,6 +127,11 @@ if [[ " $parts " == *" sanitizer "* ]]; then
           --report none --checksum
       done
     done
+    for source in examples/0[2-79]_*; do  # 08 makes the driver fail on purpose
+      example=$(find "$bin" -name "$(basename "${source%.*}")" -type f -perm -u+x | head -n 1)
+      [ -z "$example" ] || try "memcheck $(basename "$example")" "memcheck.$(basename "$example").log" "$sanitizer" --tool memcheck \
+        --report-api-errors no --error-exitcode 9 "$example"
+    done
   fi
 fi
 
