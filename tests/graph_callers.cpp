@@ -86,10 +86,11 @@ TEST(GraphCallers, AFunctionOfTheProgramIsFoundThoughItIsNotExported) {
 }
 
 TEST(GraphCallers, AnExportedFunctionOfALibraryIsFoundByItsAddress) {
-  const void* address = dlsym(RTLD_DEFAULT, "qsort");
+  // One that no sanitizer puts a function of its own before.
+  const void* address = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
   const Place p = place_of(static_cast<const char*>(address) + 2);
   EXPECT_EQ(p.library.find("libc.so"), 0u) << p.library;
-  EXPECT_NE(p.symbol.find("qsort"), std::string::npos) << p.symbol;
+  EXPECT_NE(p.symbol.find("gnu_get_libc_version"), std::string::npos) << p.symbol;
   const Place nowhere = place_of(reinterpret_cast<void*>(16));
   EXPECT_EQ(nowhere.library + nowhere.symbol, "");
 }
