@@ -59,7 +59,7 @@ void Recorder::grow_depths(abi::Recorder* r, uint32_t phase, uint32_t depth) {
   const uint64_t depths = std::min(std::max(old * 2, uint64_t{depth} + 1), most);
   const uint64_t bytes = (depths << self->block_bits_) * sizeof(uint32_t);
   void* grown = std::realloc(r->count[phase], bytes);
-  if (!grown) throw self->no_memory(fmt::format("{} bytes for the counts of {} levels", bytes, depths));
+  if (!grown) throw self->no_memory(fmt::format("{} bytes for the counts of {} levels; use instances of less depth", bytes, depths));
   r->count[phase] = static_cast<uint32_t*>(grown);
   std::fill(r->count[phase] + (old << self->block_bits_), r->count[phase] + (depths << self->block_bits_), 0u);
   r->depths[phase] = static_cast<uint32_t>(depths);
@@ -69,7 +69,7 @@ void Recorder::grow_log(abi::Recorder* r, uint32_t block, uint32_t words) {
   abi::Log& log = r->log[block];
   const uint64_t capacity = std::max({log.capacity * 2, log.used + words, kFirstLogWords});
   void* grown = std::realloc(log.data, capacity * sizeof(uint32_t));
-  if (!grown) throw owner(r)->no_memory(fmt::format("{} bytes for its records", capacity * sizeof(uint32_t)));
+  if (!grown) throw owner(r)->no_memory(fmt::format("{} bytes for its records; run fewer instances at a time", capacity * sizeof(uint32_t)));
   log.data = static_cast<uint32_t*>(grown);
   log.capacity = capacity;
 }
