@@ -117,7 +117,7 @@ Capture::Info Capture::info(CUstream stream) const {
 }
 
 Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream,
-                 std::optional<GraphView> into, After after)
+                 std::optional<GraphView> into, const After& after)
     : driver_(&driver::driver()),
       options_(std::move(options)),
       own_(std::move(own)),
@@ -174,7 +174,7 @@ Capture::Capture(CaptureOptions options)
     : Capture(std::move(options), Stream::create(), nullptr, std::nullopt, {}) {}
 Capture::Capture(CUstream stream, CaptureOptions options)
     : Capture(std::move(options), std::nullopt, stream, std::nullopt, {}) {}
-Capture::Capture(CUstream stream, GraphView into, After after, CaptureOptions options)
+Capture::Capture(CUstream stream, GraphView into, const After& after, CaptureOptions options)
     : Capture(std::move(options), std::nullopt, stream, into, after) {}
 
 Capture* Capture::current() noexcept {
@@ -365,7 +365,7 @@ std::vector<Dependency> Capture::tip() const {
   return std::move(now.tip);
 }
 
-void Capture::set_tip(After after) {
+void Capture::set_tip(const After& after) {
   if (!active_) throw_ended();
   const driver::Driver& d = *driver_;
   detail::Dependencies deps(after);
