@@ -17,6 +17,36 @@ namespace rondo::graph {
 namespace detail {
 struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
 class Dependencies;
+
+// A share of a GraphState, which counts its shares itself and goes with the last: so a share can be made of
+// any view's pointer, and costs one. Shares of one state may be used by several threads.
+class StateShare {
+ public:
+  StateShare() noexcept = default;
+  // A new state, of a graph that is owned; null: to be set.
+  static StateShare make(const driver::Driver& driver, CUgraph graph);
+  explicit StateShare(GraphState* state) noexcept : state_(state) {
+    if (state_) add(state_);
+  }
+  StateShare(const StateShare& other) noexcept : StateShare(other.state_) {}
+  StateShare(StateShare&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  StateShare& operator=(StateShare other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~StateShare() {
+    if (state_) drop(state_);
+  }
+  GraphState* get() const noexcept { return state_; }
+  GraphState* operator->() const noexcept { return state_; }
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  bool only() const noexcept;  // of a share that is one: there is no other
+
+ private:
+  static void add(GraphState* state) noexcept;
+  static void drop(GraphState* state) noexcept;
+  GraphState* state_ = nullptr;
+};
 }  // namespace detail
 class GraphView;
 class GraphExec;
@@ -244,9 +274,15 @@ class Graph : public GraphView {
   Graph();  // empty
   // Views that another Graph gave of it change it unseen: take views from this one.
   static Graph adopt(CUgraph graph);
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
-  ~Graph();
+  Graph(Graph&& other) noexcept
+      : GraphView(std::exchange(other.graph_, nullptr), std::exchange(other.state_, nullptr)),
+        share_(std::move(other.share_)) {}
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(state_, other.state_);
+    std::swap(share_, other.share_);
+    return *this;
+  }
 
   // The handle, from now on the caller's to destroy: after the last exec made from it here. Views stay good
   // until then. Errors: Device; the graph is then still owned.
@@ -261,8 +297,8 @@ class Graph : public GraphView {
   friend class GraphView;
   friend class GraphExec;
   friend class Capture;
-  explicit Graph(std::shared_ptr<detail::GraphState> state) noexcept;
-  std::shared_ptr<detail::GraphState> shared_;
+  explicit Graph(detail::StateShare share) noexcept;
+  detail::StateShare share_;
 };
 
 // ---------------------------------------------------------------- memory of graphs

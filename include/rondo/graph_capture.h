@@ -127,7 +127,7 @@ class Capture {
   std::optional<Stream> own_;
   CUstream stream_ = nullptr;
   std::optional<GraphView> into_;
-  std::shared_ptr<detail::GraphState> state_;  // of the graph to come, or of the one that is captured into
+  detail::StateShare state_;  // of the graph to come, or of the one that is captured into
   bool active_ = false;
   bool lost_ = false;  // the graph that was captured into
   struct Fork {

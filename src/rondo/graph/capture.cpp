@@ -151,7 +151,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     const detail::Dependencies deps(after);
     if (into_->state_) {
       detail::expect_not_lost(into_->state_);
-      state_ = into_->state_->shared_from_this();
+      state_ = detail::StateShare(into_->state_);
       into_->state_->own = into_->state_->plain = false;
       into_->state_->changed();
     }
@@ -162,7 +162,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
                       describe_stream(stream_));
 #endif
   } else {
-    state_ = std::make_shared<GraphState>(d, nullptr, true);
+    state_ = detail::StateShare::make(d, nullptr);
     RONDO_GRAPH_CHECK(d, Capture, cuStreamBeginCapture(stream_, options_.mode), describe_stream(stream_));
   }
   active_ = true;

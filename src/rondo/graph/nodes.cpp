@@ -243,7 +243,7 @@ NodeView GraphView::child(Graph&& child, const After& after) {
   (void)child.driver();
   check_child(graph_, state_, child.graph_, child.state_);
   // Whoever else holds it would be left with the nodes of a graph that its parent destroys.
-  if (child.shared_.use_count() > 1)
+  if (!child.share_.only())
     throw Error(
         ErrorKind::Usage,
         "the graph that is to be moved in as a child is in use: an executable graph was made from it, "
@@ -258,7 +258,7 @@ NodeView GraphView::child(Graph&& child, const After& after) {
         p.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
       });
   // The parent destroys it from now on; views of its nodes stay good as long as the parent does.
-  const std::shared_ptr<detail::GraphState> moved = std::move(child.shared_);
+  const detail::StateShare moved = std::move(child.share_);
   moved->owned = false;
   child.graph_ = nullptr;
   child.state_ = nullptr;
@@ -268,7 +268,7 @@ NodeView GraphView::child(Graph&& child, const After& after) {
     state_->make_rare().moved_in.push_back(moved);
     moved->within = state_;
   } else {
-    keep(moved);
+    keep(std::make_shared<const detail::StateShare>(moved));
   }
   return view(node);
 #else
