@@ -209,7 +209,7 @@ TEST(CudaLaunches, TheCopyOfATableTakesTwoAddresses) {
   const auto module = device->load(kCubin);
   const Buffer from = device->allocate_pinned(4096), to = device->allocate(4096);
   Launch copy;
-  copy.kernel = module->kernel("rondo_copy_table");
+  copy.kernel = module->kernel("k");
   copy.grid = 2;
   copy.block = 64;
   set_copy_params(&copy, from.address(), to.address());
