@@ -98,4 +98,11 @@ TEST(CliReplay, AFileThatIsMissingOrDamagedIsExitCode2AndNamed) {
   EXPECT_EQ(run_program({"replay-report"}).status, 2);
 }
 
+TEST(CliReplay, AFullDiskUnderStandardOutputIsSaid) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
+  const auto finished = run_program({"replay-report", report()}, "", "/dev/full");
+  EXPECT_EQ(finished.status, 2);
+  EXPECT_EQ(finished.error.rfind("rondo: cannot write to standard output: ", 0), 0u) << finished.error;
+}
+
 }  // namespace

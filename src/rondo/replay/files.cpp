@@ -104,11 +104,13 @@ FileLock::FileLock(const fs::path& path) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   fd_ = ::open((path.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  // Not for ever: a process that was stopped in the middle would stop all others.
-  for (int tries = 0; fd_ >= 0 && tries < 200; ++tries) {
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-    if (errno != EWOULDBLOCK && errno != EINTR) return;
-    ::usleep(5000);
+  for (int tries = 0; fd_ >= 0; ++tries) {
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) return;
+    if (tries == 8000) {
+      held_by_another_ = true;
+      return;
+    }
+    ::usleep(250);
   }
 }
 
