@@ -1,11 +1,30 @@
-// Copies and fills of a graph that is being read: for image.cpp.
+// Kernels, copies and fills of a graph that is being read: for image.cpp.
 #pragma once
-#include <optional>
+#include <unordered_map>
 
 #include "rondo/driver/driver.h"
 #include "rondo/replay/image.h"
 
 namespace rondo::replay {
+
+// Bytes in the order of their addresses.
+std::string hex(const void* data, size_t bytes);
+
+class KernelReader {
+ public:
+  explicit KernelReader(const driver::Driver& d) : d_(d) {}
+  void read(NodeImage* to);
+
+  // Where the parameters of a kernel lie, or why that is not known.
+  struct Layout {
+    std::vector<Parameter> parameters;
+    std::string unknown;
+  };
+
+ private:
+  const driver::Driver& d_;
+  std::unordered_map<const void*, Layout> layouts_;  // of kernels, asked for once
+};
 
 class CopyReader {
  public:
