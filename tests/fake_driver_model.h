@@ -15,6 +15,12 @@ struct Thing {
   virtual ~Thing() = default;
   std::string kind;
 };
+// As the driver gives memory: aligned to 512 bytes.
+struct Aligned {
+  static char* make(size_t bytes) { return new (std::align_val_t{512}) char[bytes]; }
+  void operator()(char* p) const { ::operator delete[](p, std::align_val_t{512}); }
+};
+
 struct Memory : Thing {
   Memory() : Thing("memory") {}
   size_t bytes = 0;

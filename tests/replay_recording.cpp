@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-#include "replay_machine.h"
+#include "replay_captures.h"
 
 namespace rondo::replay {
 namespace {

@@ -1,5 +1,7 @@
 #include "rondo/replay/playable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "rondo/driver/driver.h"
@@ -41,12 +43,32 @@ unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
     if (staged_[i] && arguments[i].kind != Kind::Out)
       copy(d, put_[i].value, memory_[i], arguments[i].value, memory_[i], arguments[i].bytes, stream);
   recording_->launch(stream);
-  for (size_t i = 0; i < put_.size(); ++i)
-    if (staged_[i] && arguments[i].written())
-      copy(d, arguments[i].value, memory_[i], put_[i].value, memory_[i], arguments[i].bytes, stream);
-  done_->record(stream);
+  copy_back(arguments, stream);
   stream_ = stream;
   return patched;
+}
+
+void Playable::copy_back(std::span<const Argument> arguments, CUstream stream) {
+  const driver::Driver& d = driver::driver();
+  bool any = false;
+  for (size_t i = 0; i < put_.size(); ++i) {
+    if (!staged_[i] || !arguments[i].written()) continue;
+    for (int tries = 0;; ++tries) {
+      try {
+        copy(d, arguments[i].value, memory_[i], put_[i].value, memory_[i], arguments[i].bytes, stream);
+        break;
+      } catch (const Error& e) {
+        if (!any) throw;
+        if (tries) throw PartlyDone(e.kind(), fmt::format("results of a replay are lost: {}", e.what()));
+      }
+    }
+    any = true;
+  }
+  try {
+    done_->record(stream);
+  } catch (const Error&) {  // the work is in the stream, so the call is done
+    (void)d.cuStreamSynchronize(stream);
+  }
 }
 
 }  // namespace rondo::replay

@@ -1,7 +1,6 @@
 // A recording with what is copied for it: what a region launches instead of the work.
 //
-// Comes in: a call's arguments. Goes out: its work in the call's stream. Others rely on: play() leaves the stream clean
-// when it throws, and has then not begun to write what the caller owns, unless the launch itself failed on the way.
+// Comes in: a call's arguments. Goes out: its work in the call's stream.
 #pragma once
 #include <memory>
 #include <optional>
@@ -13,12 +12,18 @@
 
 namespace rondo::replay {
 
+// Some of what the caller owns is written and some is not, so that the call can neither be taken as done nor be done
+// again. It goes to the caller.
+struct PartlyDone : Error {
+  using Error::Error;
+};
+
 class Playable {
  public:
   // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
   Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged);
 
-  // How many nodes were patched.
+  // How many nodes were patched. Errors: Device, before anything of the caller's is written; PartlyDone.
   unsigned play(std::span<const Argument> arguments, CUstream stream);
   // The same, for arguments that are those of the last play.
   void play_again(CUstream stream) {
@@ -45,6 +50,7 @@ class Playable {
   uint64_t copied_bytes_ = 0;
   CUstream stream_ = nullptr;  // of the last play
   std::optional<graph::Event> done_;  // of the last play with copies: another stream waits for it
+  void copy_back(std::span<const Argument> arguments, CUstream stream);
 };
 
 }  // namespace rondo::replay

@@ -82,14 +82,19 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
       e->used = ++clock_;
       if (options_.before_replay) options_.before_replay(stream);
       try {
-        if (fits == 0) {
+        if (fits == 0 && e->in_place) [[likely]] {
           e->play->play_again(stream);
         } else {
+          e->in_place = false;
           std::copy(arguments.begin(), arguments.end(), e->last.begin());
           e->patched += e->play->play(arguments, stream);
+          e->in_place = true;
         }
         ++e->replays;
         return;
+      } catch (const PartlyDone& error) {
+        failed(e, error.what());
+        throw;
       } catch (const Error& error) {
         failed(e, error.what());
       }
@@ -112,6 +117,7 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   for (size_t i = 0; i < arguments.size() && e->calls > 0; ++i)
     e->changes[i] = arguments[i].buffer() && arguments[i].value != e->last[i].value;
   std::copy(arguments.begin(), arguments.end(), e->last.begin());
+  e->in_place = false;
   ++e->calls;
   e->used = ++clock_;
   current_ = entry;
@@ -154,8 +160,12 @@ void RegionState::plain(Lock* lock, Entry* entry, CUstream stream, std::span<con
 bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> arguments) {
   try {
     e->patched += e->play->play(arguments, stream);
+    e->in_place = e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
     ++e->replays;
     return true;
+  } catch (const PartlyDone& error) {
+    failed(e, error.what());
+    throw;
   } catch (const Error& error) {
     failed(e, error.what());
     return false;

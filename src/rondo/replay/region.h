@@ -27,6 +27,7 @@ struct Entry {
   std::unique_ptr<Playable> play;
   Selector selector;
   std::vector<Argument> last;  // of the last call
+  bool in_place = false;       // `play` was last launched with these
   std::vector<bool> changes, fixed;
   uint64_t used = 0;  // when last
   uint64_t calls = 0, plain_calls = 0, replays = 0, patched = 0, record_at = 0;

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "rondo/driver/driver.h"
-#include "rondo/graph.h"
+#include "rondo/graph/state.h"
 #include "rondo/replay/signature.h"
 
 namespace rondo::replay {
@@ -160,8 +160,9 @@ void Shadow::release(Block* block) noexcept {
 
 Shadow::~Shadow() {
   if (std::none_of(blocks_.begin(), blocks_.end(), [](const Block& b) { return b.base != 0; })) return;
-  const graph::RelaxedScope relaxed;
-  for (Block& b : blocks_) release(&b);
+  graph::detail::let_through(*driver_, [&] {
+    for (Block& b : blocks_) release(&b);
+  });
 }
 
 uint64_t Shadow::bytes() const noexcept {
@@ -172,9 +173,10 @@ uint64_t Shadow::bytes() const noexcept {
 }
 
 void Shadow::keep_only(const std::vector<bool>& which) {
-  const graph::RelaxedScope relaxed;
-  for (size_t i = 0; i < blocks_.size(); ++i)
-    if (!which[i]) release(&blocks_[i]);
+  graph::detail::let_through(*driver_, [&] {
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      if (!which[i]) release(&blocks_[i]);
+  });
 }
 
 void Shadow::fill(size_t i, const Argument& real, CUstream stream) const {

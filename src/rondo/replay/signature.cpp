@@ -50,7 +50,7 @@ bool special(const Argument& live) noexcept {
 size_t KeyHash::operator()(const Key& key) const noexcept {
   uint64_t h = reinterpret_cast<uint64_t>(key.context) ^ 0x9e3779b97f4a7c15u;
   for (const Argument& a : key.shape)
-    for (const uint64_t w : {a.value, a.bytes, static_cast<uint64_t>(a.kind) << 32 | static_cast<uint64_t>(a.element)})
+    for (const uint64_t w : {a.value, a.bytes, a.reserved, static_cast<uint64_t>(a.kind) << 32 | static_cast<uint64_t>(a.element)})
       h = (h ^ w) * 0x100000001b3u, h ^= h >> 29;
   return h;
 }
@@ -60,7 +60,9 @@ Key key_of(CUcontext context, std::span<const Argument> arguments, const std::ve
   for (size_t i = 0; i < key.shape.size(); ++i) {
     Argument& a = key.shape[i];
     if (a.buffer()) a.value = alignment_class(a.value);
-    if (a.kind == Kind::Live && !special(a) && !(i < fixed.size() && fixed[i])) a.value = 0;
+    if (a.kind != Kind::Live) continue;
+    a.reserved = special(a) || (i < fixed.size() && fixed[i]);  // its value counts
+    if (!a.reserved) a.value = 0;
   }
   return key;
 }
@@ -83,7 +85,7 @@ std::string describe(std::span<const Argument> shape) {
       else if (c < 8)
         out += fmt::format(" aligned {}", 1u << c);
     } else if (a.kind == Kind::Live) {
-      out += a.value ? fmt::format("live {:g}", number(a)) : fmt::format("live {} B", a.bytes);
+      out += a.reserved ? fmt::format("live {:g}", number(a)) : fmt::format("live {} B", a.bytes);
     } else {
       out += fmt::format("{}", a.value);
     }

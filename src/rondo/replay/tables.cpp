@@ -95,8 +95,9 @@ void Tables::launched(CUstream stream) {
     g.read = true;
     return;
   }
+  // The launch is made: nothing may look as if it was not. Where waiting fails too, so will the caller's next call.
   const LetThrough relaxed(d_);
-  RONDO_CU_WITH(d_, cuStreamSynchronize(stream), "after a launch that reads the tables of a recording");
+  (void)d_.cuStreamSynchronize(stream);
   g.read = false;
 }
 
