@@ -12,6 +12,8 @@
 namespace rondo::batch {
 namespace {
 
+// How far ahead of the walk values are asked for, in instances: 2 and 4 measured alike.
+constexpr size_t kInstancesAhead = 2;
 // A thread is worth waking for this many records, which take it some hundred microseconds.
 constexpr double kRecordsPerWalker = 20000;
 
@@ -59,12 +61,14 @@ std::vector<LaunchKernel> cpu_launches(const plan::Plan& plan, const abi::CpuMod
 
 Runtime::Runtime(RuntimeParts parts, const Weights& weights, const RuntimeOptions& options)
     : parts_(checked(std::move(parts))),
-      signature_(std::make_shared<Signature>(parts_.plan.types, parts_.plan.main_params, parts_.plan.main_result)),
-      weights_(pack_weights(parts_.plan, weights, parts_.device->kind() == device::Kind::Cpu ? Packing::Rows : Packing::Lanes)),
+      signature_(
+          std::make_shared<Signature>(parts_.plan.types, parts_.plan.main_params, parts_.plan.main_result)),
+      weights_(pack_weights(parts_.plan, weights,
+                            parts_.device->kind() == device::Kind::Cpu ? Packing::Rows : Packing::Lanes)),
       result_types_(parts_.plan, *signature_),
       schedule_(parts_.plan),
-      executor_(parts_.plan, parts_.device.get(), parts_.launches, weights_, options.replay, options.profile,
-                options.dependent),
+      executor_(parts_.plan, parts_.device.get(), parts_.launches, parts_.copy_table, weights_,
+                options.replay, options.profile, options.dependent),
       walkers_(options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency())),
       input_rows_(parts_.plan.pools.size()) {
   weights_.arena = {};
@@ -89,7 +93,16 @@ void Runtime::walk_part(unsigned number, unsigned count, const char* limit, cons
   worker.copier.begin(&worker.recorder, &store->arenas[number], number * static_cast<uint32_t>(parts_.plan.pools.size()));
   const size_t words = worker.result.size();
   const size_t begin = batch.size() * number / count, end = batch.size() * (number + 1) / count;
+  worker.values.clear();
+  for (size_t i = 0; i < batch.values().pieces(); ++i)
+    worker.values.add(batch.values().piece(i).data(), batch.values().piece(i).size_bytes());
+  const size_t values_each = worker.values.bytes() / batch.size();
+  worker.values.skip(begin * values_each);
+  worker.values.ask(kInstancesAhead * values_each);
+  const size_t table_each = table_.bytes() / batch.size();
   for (size_t i = begin; i < end; ++i) {
+    worker.values.ask(values_each);
+    if (table_each) table_.ask(table_each);
     worker.recorder.set_instance(i);
     parts_.program->run(worker.recorder.abi(), batch.arguments(i), worker.result.data());
     worker.copier.copy(worker.result.data(), store->roots.data() + i * words);
@@ -101,6 +114,11 @@ void Runtime::walk(const Batch& batch, unsigned count, OutputStore* store) {
     workers_.push_back(std::make_unique<Worker>(parts_.plan, parts_.file, result_types_));
     workers_.back()->result.resize(static_cast<size_t>(signature_->words(signature_->result())));
   }
+  // The table will be about as long as the last one.
+  table_.clear();
+  if (const uint64_t words = std::min(schedule_.table_words(), executor_.table_words());
+      words > 0 && count == 1)
+    table_.add(executor_.table(), words * sizeof(uint32_t));
   recorders_.clear();
   for (unsigned i = 0; i < count; ++i) recorders_.push_back(&workers_[i]->recorder);
   const auto go = [&](const char* caller) {
