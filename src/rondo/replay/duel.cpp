@@ -1,5 +1,7 @@
 #include "rondo/replay/duel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -30,7 +32,27 @@ size_t interval_rank(size_t n) {
   return k;
 }
 
+std::string us(double value) {
+  return value < 9.95    ? fmt::format("{:.2f}", value)
+         : value < 999.5 ? fmt::format("{:.1f}", value)
+                         : fmt::format("{:.0f}", value);
+}
+
+std::string pairs(unsigned n) { return n == 1 ? "1 pair" : fmt::format("median of {} pairs", n); }
+
 }  // namespace
+
+std::string in_words(const Outcome& outcome, const std::string& first, const char* unit) {
+  const Figures &period = outcome.of(Measure::Period), &latency = outcome.of(Measure::Latency);
+  if (outcome.by == Measure::Period)
+    return fmt::format("{:.2f} of {} back to back ({} against {} us a {}, {})", period.ratio, first,
+                       us(period.second_us), us(period.first_us), unit, pairs(period.pairs));
+  std::string text =
+      fmt::format("{:.2f} of {} for one {} with a wait ({} against {} us, {})", latency.ratio, first, unit,
+                  us(latency.second_us), us(latency.first_us), pairs(latency.pairs));
+  if (period.pairs > 0) text += fmt::format(", {:.2f} back to back ({})", period.ratio, pairs(period.pairs));
+  return text;
+}
 
 Duel::Duel(const DuelOptions& options) : options_(options) {
   most_ = std::max(1u, options.most_pairs);
@@ -38,12 +60,12 @@ Duel::Duel(const DuelOptions& options) : options_(options) {
   least_slower_ = std::clamp(options.least_slower, 1u, least_);
   block_ = std::max(2u, options.block_calls);
   with_blocks_ = options.goal != Goal::latency;
-  if (!with_blocks_) by_ = Measure::Latency;
+  if (!with_blocks_) outcome_.by = Measure::Latency;
 }
 
 Duel::Turn Duel::next() {
   if (calls_ > 0 && calls_ == block()) abandon();  // nobody said how long the last block took
-  if (over_) return {second_wins_, false, false};
+  if (over_) return {outcome_.second_won, false, false};
   const bool second = side();
   asked_ = true;
   if (calls_ == 0 && last_ != static_cast<int>(second)) {
@@ -131,8 +153,8 @@ Duel::Verdict Duel::judge(Measure measure, bool last) {
   const size_t n = ratios.size();
   if (n == 0) return Verdict::Open;
   const double middle = sort_to_median(&ratios);
-  figures_[static_cast<int>(measure)] = {static_cast<unsigned>(n), middle, sort_to_median(&us[0]),
-                                         sort_to_median(&us[1])};
+  outcome_.figures[static_cast<int>(measure)] = {static_cast<unsigned>(n), middle, sort_to_median(&us[0]),
+                                                 sort_to_median(&us[1])};
 
   if (n < least_slower_ && !last) return Verdict::Open;
   const size_t k = interval_rank(n);
@@ -164,8 +186,8 @@ void Duel::settle(bool last) {
 
 void Duel::end(Measure by, bool second_wins) {
   over_ = true;
-  by_ = by;
-  second_wins_ = second_wins;
+  outcome_.by = by;
+  outcome_.second_won = second_wins;
   calls_ = 0;
 }
 
@@ -191,8 +213,8 @@ void Duel::abandon() {
   } else if (enough) {
     return settle(true);
   }
-  untimed_ = true;
-  end(by_, false);
+  outcome_.untimed = true;
+  end(outcome_.by, false);
 }
 
 uint64_t Duel::most_calls(const DuelOptions& options) noexcept {

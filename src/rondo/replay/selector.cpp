@@ -15,12 +15,8 @@ constexpr uint64_t kMostDoubled = 16;
 constexpr unsigned kLeastPairsToConfirm = 3;
 
 // The second way against the first.
-struct Comparison {
+struct Comparison : Outcome {
   unsigned first = 0, second = 0;
-  bool second_won = false, untimed = false;
-  Measure by = Measure::Period;
-  Figures figures[2];
-  const Figures& of(Measure m) const { return figures[static_cast<int>(m)]; }
 };
 
 // Less is better: by the period, where that decided, then by the latency.
@@ -61,31 +57,6 @@ std::string name_of(unsigned way, const std::vector<std::string>& names) {
   return way == 1 ? "graph" : fmt::format("way {}", way);
 }
 
-std::string us(double value) {
-  return value < 9.95    ? fmt::format("{:.2f}", value)
-         : value < 999.5 ? fmt::format("{:.1f}", value)
-                         : fmt::format("{:.0f}", value);
-}
-
-std::string pairs(unsigned n) { return n == 1 ? "1 pair" : fmt::format("median of {} pairs", n); }
-
-// "0.41 of plain back to back (8.2 against 20.1 us a call, median of 6 pairs)"
-std::string in_words(const Comparison& c, const std::vector<std::string>& names) {
-  const std::string first = name_of(c.first, names);
-  const Figures &period = c.of(Measure::Period), &latency = c.of(Measure::Latency);
-  std::string text;
-  if (c.by == Measure::Period) {
-    text = fmt::format("{:.2f} of {} back to back ({} against {} us a call, {})", period.ratio, first,
-                       us(period.second_us), us(period.first_us), pairs(period.pairs));
-  } else {
-    text = fmt::format("{:.2f} of {} for one call with a wait ({} against {} us, {})", latency.ratio, first,
-                       us(latency.second_us), us(latency.first_us), pairs(latency.pairs));
-    if (period.pairs > 0)
-      text += fmt::format(", {:.2f} back to back ({})", period.ratio, pairs(period.pairs));
-  }
-  return text;
-}
-
 }  // namespace
 
 struct Selector::State {
@@ -117,12 +88,13 @@ struct Selector::State {
   }
   // What the duel that is over says.
   Comparison take() {
-    Comparison c{first, second, duel->second_wins(), duel->untimed(), duel->decided_by(), {}};
+    Comparison c;
+    static_cast<Outcome&>(c) = duel->outcome();
+    c.first = first, c.second = second;
     for (const Measure m : {Measure::Period, Measure::Latency}) {
-      const Figures& f = c.figures[static_cast<int>(m)] = duel->figures(m);
-      if (f.pairs == 0) continue;
-      timed[first].us[static_cast<int>(m)] = f.first_us;
-      timed[second].us[static_cast<int>(m)] = f.second_us;
+      if (c.of(m).pairs == 0) continue;
+      timed[first].us[static_cast<int>(m)] = c.of(m).first_us;
+      timed[second].us[static_cast<int>(m)] = c.of(m).second_us;
     }
     for (const unsigned w : {first, second})
       timed[w].samples += std::max(c.figures[0].pairs, c.figures[1].pairs);
@@ -339,19 +311,21 @@ std::string Selector::reason(const std::vector<std::string>& names) const {
     text = fmt::format("{}: {} could not be timed, because other calls came in between again and again",
                        chosen, name_of(s.why->second, names));
   } else if (s.why->second == choice_ && s.why->second_won) {
-    text = fmt::format("{}: {}", chosen, in_words(*s.why, names));
+    text = fmt::format("{}: {}", chosen, in_words(*s.why, name_of(s.why->first, names)));
   } else {
     const double ratio = s.why->of(s.why->by).ratio;
-    text = fmt::format("{}: {} takes {}", chosen, name_of(s.why->second, names), in_words(*s.why, names));
+    text = fmt::format("{}: {} takes {}", chosen, name_of(s.why->second, names),
+                       in_words(*s.why, name_of(s.why->first, names)));
     if (ratio <= 1 + s.options.margin)
       text += fmt::format("; expected less than {:.2f} to leave {}", 1 - s.options.margin, chosen);
   }
   if (s.final && s.phase != State::Phase::Final) {
     const unsigned other = s.final->second_won ? s.final->first : s.final->second;
     if (s.final->second_won)
-      text += "; " + in_words(*s.final, names);
+      text += "; " + in_words(*s.final, name_of(s.final->first, names));
     else
-      text += fmt::format("; {} takes {}", name_of(other, names), in_words(*s.final, names));
+      text += fmt::format("; {} takes {}", name_of(other, names),
+                          in_words(*s.final, name_of(s.final->first, names)));
   }
   if (s.confirmed > 0)
     text +=
