@@ -1,5 +1,5 @@
-// What the programs about replay regions share: checked calls, device memory that is filled, compared and given back
-// at once, cuBLAS handles, and numbers.
+// What the programs about replay regions share: checked calls, device memory that is filled, compared and
+// given back at once, cuBLAS handles, and numbers.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -22,8 +22,8 @@ namespace bench {
 
 inline void must(cudaError_t code, const char* call) {
   if (code != cudaSuccess)
-    throw rondo::Error(rondo::ErrorKind::Device,
-                       std::string(call) + " answers " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code));
+    throw rondo::Error(rondo::ErrorKind::Device, std::string(call) + " answers " + cudaGetErrorName(code) +
+                                                     ": " + cudaGetErrorString(code));
 }
 // In the work of a region too: a call that a capture does not allow ends the recording with its name.
 #define MUST(call) ::bench::must((call), #call)
@@ -38,7 +38,8 @@ inline void use_gpu() {
   if (code != cudaSuccess || count == 0)
     throw rondo::Error(rondo::ErrorKind::Unavailable,
                        std::string("no GPU can be used: ") + cudaGetErrorString(code));
-  // This program has a run-time API of its own inside, whose last error a broken recording must not leave set.
+  // This program has a run-time API of its own inside, whose last error a broken recording must not leave
+  // set.
   rondo::graph::use_runtime_last_error([] { return static_cast<int>(cudaGetLastError()); });
 }
 inline std::string gpu_name() {
@@ -55,10 +56,14 @@ enum class Type { F32, F16, BF16, F64, I32, U8, Index };  // Index: 0 to range -
 inline size_t size_of(Type t) {
   switch (t) {
     case Type::F16:
-    case Type::BF16: return 2;
-    case Type::F64: return 8;
-    case Type::U8: return 1;
-    default: return 4;
+    case Type::BF16:
+      return 2;
+    case Type::F64:
+      return 8;
+    case Type::U8:
+      return 1;
+    default:
+      return 4;
   }
 }
 
@@ -73,13 +78,27 @@ static __global__ void fill_kernel(void* to, size_t count, Type type, uint32_t s
     const uint32_t bits = mixed(static_cast<uint32_t>(i) * 0x9e3779b9u + mixed(seed));
     const float f = static_cast<float>(bits >> 8) * (2.0f / 16777216.0f) - 1.0f;
     switch (type) {
-      case Type::F32: static_cast<float*>(to)[i] = f; break;
-      case Type::F16: static_cast<__half*>(to)[i] = __float2half(f); break;
-      case Type::BF16: static_cast<__nv_bfloat16*>(to)[i] = __float2bfloat16(f); break;
-      case Type::F64: static_cast<double*>(to)[i] = f; break;
-      case Type::I32: static_cast<int32_t*>(to)[i] = static_cast<int32_t>(bits % 2000u) - 1000; break;
-      case Type::U8: static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(bits >> 24); break;
-      case Type::Index: static_cast<uint32_t*>(to)[i] = bits % range; break;
+      case Type::F32:
+        static_cast<float*>(to)[i] = f;
+        break;
+      case Type::F16:
+        static_cast<__half*>(to)[i] = __float2half(f);
+        break;
+      case Type::BF16:
+        static_cast<__nv_bfloat16*>(to)[i] = __float2bfloat16(f);
+        break;
+      case Type::F64:
+        static_cast<double*>(to)[i] = f;
+        break;
+      case Type::I32:
+        static_cast<int32_t*>(to)[i] = static_cast<int32_t>(bits % 2000u) - 1000;
+        break;
+      case Type::U8:
+        static_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(bits >> 24);
+        break;
+      case Type::Index:
+        static_cast<uint32_t*>(to)[i] = bits % range;
+        break;
     }
   }
 }
@@ -94,8 +113,8 @@ inline void fill(void* to, size_t count, Type type, uint32_t seed, cudaStream_t 
 struct Difference {
   unsigned long long bytes = 0, first = ~0ull;
 };
-static __global__ void compare_kernel(const uint8_t* a, const uint8_t* b, size_t bytes, unsigned long long base,
-                                      Difference* out) {
+static __global__ void compare_kernel(const uint8_t* a, const uint8_t* b, size_t bytes,
+                                      unsigned long long base, Difference* out) {
   const size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
   const size_t at = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const bool wide = (reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) % 16 == 0;
@@ -117,8 +136,8 @@ inline void compare(const void* a, const void* b, size_t bytes, unsigned long lo
                     cudaStream_t s) {
   if (bytes == 0) return;
   const unsigned blocks = static_cast<unsigned>(std::min<size_t>((bytes / 16 + 255) / 256 + 1, 2048));
-  compare_kernel<<<blocks, 256, 0, s>>>(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), bytes, base,
-                                        out);
+  compare_kernel<<<blocks, 256, 0, s>>>(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), bytes,
+                                        base, out);
   launched();
 }
 
@@ -185,7 +204,8 @@ class BlasHandle {
   }
   BlasHandle(const BlasHandle&) = delete;
   BlasHandle& operator=(const BlasHandle&) = delete;
-  // The handle, its work going into `s`. Setting the stream takes the workspace away, so it is given each time.
+  // The handle, its work going into `s`. Setting the stream takes the workspace away, so it is given each
+  // time.
   cublasHandle_t on(cudaStream_t s) const {
     must(b_.cublasSetStream_v2(handle_, s), "cublasSetStream");
     must(b_.cublasSetWorkspace_v2(handle_, workspace_, kWorkspace), "cublasSetWorkspace");
@@ -199,11 +219,11 @@ class BlasHandle {
 };
 
 // y[rows, out] = x[rows, in] * w[in, out] (all row by row) + beta * y.
-inline void product(const BlasHandle& blas, cudaStream_t s, const float* x, const float* w, float* y, int rows, int in,
-                    int out, float beta = 0.0f) {
+inline void product(const BlasHandle& blas, cudaStream_t s, const float* x, const float* w, float* y,
+                    int rows, int in, int out, float beta = 0.0f) {
   const float one = 1.0f;
-  must(Blas::get().cublasSgemm_v2(blas.on(s), CUBLAS_OP_N, CUBLAS_OP_N, out, rows, in, &one, w, out, x, in, &beta, y,
-                                  out),
+  must(Blas::get().cublasSgemm_v2(blas.on(s), CUBLAS_OP_N, CUBLAS_OP_N, out, rows, in, &one, w, out, x, in,
+                                  &beta, y, out),
        "cublasSgemm");
 }
 

@@ -3,15 +3,17 @@
 // Exit code 77: there is no GPU; 1: a wrong result, or with --check a limit that is missed.
 //
 // raw: cuGraphLaunch of an exec of the same work, through a plain pointer. raw, set: the same after
-// cuGraphExecKernelNodeSetParams on the nodes whose argument changed, which is what a careful program does by hand.
-// region: a call of a Region (policy always, proof exact, staging never) with its arguments. A round is one stretch of
-// each, in turns; the columns are medians of the rounds, in us a call, "over raw" is the median of the rounds'
-// differences. Only the CPU's time is measured: a stretch fits into the driver's queue, and is waited for after it.
+// cuGraphExecKernelNodeSetParams on the nodes whose argument changed, which is what a careful program does by
+// hand. region: a call of a Region (policy always, proof exact, staging never) with its arguments. A round is
+// one stretch of each, in turns; the columns are medians of the rounds, in us a call, "over raw" is the
+// median of the rounds' differences. Only the CPU's time is measured: a stretch fits into the driver's queue,
+// and is waited for after it.
 //
-// "n changed" changes n arguments at every call, each held by one node; "one, in all" changes a single argument that
-// every node holds. Limits: 0.2 us over raw, and 0.35 us more for each node that is touched. The kernels count, and the
-// sum must be right at the end of every row. Allocations are counted on the calling thread: by operator new, and by
-// malloc and its like, whoever calls; what the driver allocates shows in the raw columns too.
+// "n changed" changes n arguments at every call, each held by one node; "one, in all" changes a single
+// argument that every node holds. Limits: 0.2 us over raw, and 0.35 us more for each node that is touched.
+// The kernels count, and the sum must be right at the end of every row. Allocations are counted on the
+// calling thread: by operator new, and by malloc and its like, whoever calls; what the driver allocates shows
+// in the raw columns too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -194,20 +196,19 @@ class Bench {
   // Each node counts in its argument's counter; the nodes beyond the arguments share the last one.
   void run(const Shape& shape) {
     const auto work = [&](CUstream s, const replay::Argument* a) {
-      for (size_t i = 0; i < shape.nodes; ++i)
-        m_.launch_kernel(s, a[std::min(i, shape.arguments - 1)].value);
+      for (size_t i = 0; i < shape.nodes; ++i) m_.launch_kernel(s, a[std::min(i, shape.arguments - 1)].value);
     };
     measure(shape, [&](auto&& with) {
       replay::RegionBase region(fmt::format("{} nodes, {}", shape.nodes, shape.what), options());
-      const replay::detail::WorkRef ref{
-          const_cast<void*>(static_cast<const void*>(&work)), [](void* object, CUstream s, const replay::Argument* a) {
-            (*static_cast<decltype(&work)>(object))(s, a);
-          }};
+      const replay::detail::WorkRef ref{const_cast<void*>(static_cast<const void*>(&work)),
+                                        [](void* object, CUstream s, const replay::Argument* a) {
+                                          (*static_cast<decltype(&work)>(object))(s, a);
+                                        }};
       std::vector<replay::Argument> sets[2];
       for (size_t set = 0; set < 2; ++set)
         for (size_t i = 0; i < shape.arguments; ++i)
-          sets[set].push_back({m_.counter(i, i < shape.changed ? set : 0), sizeof(uint64_t), replay::Kind::InOut,
-                               replay::Element::Bytes, 0});
+          sets[set].push_back({m_.counter(i, i < shape.changed ? set : 0), sizeof(uint64_t),
+                               replay::Kind::InOut, replay::Element::Bytes, 0});
       with(region, [&](size_t turn) { region.call(*m_.stream, sets[turn & 1], ref); });
     });
   }
@@ -287,7 +288,9 @@ class Bench {
       for (int i = -3; i < count; ++i) {  // the first few warm up
         double t[3] = {};
         for (int j = 0; j < 3; ++j) switch ((i + 3 + j) % 3) {
-            case 0: t[0] = stretch(&row.raw, [&] { must(m_.raw_launch(raw, s)); }); break;
+            case 0:
+              t[0] = stretch(&row.raw, [&] { must(m_.raw_launch(raw, s)); });
+              break;
             case 1:
               t[1] = stretch(&row.set, [&] {
                 ++set_turn;
@@ -295,7 +298,8 @@ class Bench {
                 must(m_.raw_launch(set, s));
               });
               break;
-            default: t[2] = stretch(&row.region, [&] { call(turn++); });
+            default:
+              t[2] = stretch(&row.region, [&] { call(turn++); });
           }
         if (i < 0) continue;
         raws.push_back(t[0]), sets.push_back(t[1]), regions.push_back(t[2]), over.push_back(t[2] - t[0]);
@@ -305,21 +309,23 @@ class Bench {
       rows_.push_back(row);
 
       const replay::RegionReport after = region.report();
-      fmt::print("{:>5}  {:<22} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>5} {:>4}{}\n", shape.nodes, shape.what,
-                 row.raw_us, row.set_us, row.region_us, row.over_us, row.limit_us, row.region.news,
-                 row.region.mallocs, row.missed() ? "  over" : "");
+      fmt::print("{:>5}  {:<22} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>5} {:>4}{}\n", shape.nodes,
+                 shape.what, row.raw_us, row.set_us, row.region_us, row.over_us, row.limit_us,
+                 row.region.news, row.region.mallocs, row.missed() ? "  over" : "");
       std::fflush(stdout);
       const uint64_t is = m_.take(), expected = calls * shape.nodes;
       if (is != expected) {
-        fmt::print(stderr, "wrong result of {}, {} nodes: the kernels added {}, expected {}\n", shape.what, shape.nodes,
-                   is, expected);
+        fmt::print(stderr, "wrong result of {}, {} nodes: the kernels added {}, expected {}\n", shape.what,
+                   shape.nodes, is, expected);
         right_ = false;
       }
       if (const uint64_t plain = after.plain_calls - before.plain_calls; plain != 0) {
-        fmt::print(stderr, "{} of the timed calls of {}, {} nodes, were plain\n", plain, shape.what, shape.nodes);
+        fmt::print(stderr, "{} of the timed calls of {}, {} nodes, were plain\n", plain, shape.what,
+                   shape.nodes);
         right_ = false;
       }
-      if (const uint64_t patched = after.patched_nodes - before.patched_nodes; (patched > 0) != (shape.touched > 0)) {
+      if (const uint64_t patched = after.patched_nodes - before.patched_nodes;
+          (patched > 0) != (shape.touched > 0)) {
         fmt::print(stderr, "{}, {} nodes: {} nodes were patched\n", shape.what, shape.nodes, patched);
         right_ = false;
       }
@@ -334,13 +340,13 @@ class Bench {
 
 int run(const std::string& json, int pairs, bool check) {
   const Machine machine;
-  fmt::print("{}, driver {}; medians of {} rounds ({} at 1000 nodes), us a call\n", machine.device(), machine.d.name(),
-             pairs, std::max(pairs / 4, 1));
+  fmt::print("{}, driver {}; medians of {} rounds ({} at 1000 nodes), us a call\n", machine.device(),
+             machine.d.name(), pairs, std::max(pairs / 4, 1));
 #ifndef __OPTIMIZE__
   fmt::print("built without optimisation: the times say nothing about a release build\n");
 #endif
-  fmt::print("{:>5}  {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5} {:>4}\n", "nodes", "arguments", "raw", "raw, set",
-             "region", "over raw", "limit", "new", "malloc");
+  fmt::print("{:>5}  {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5} {:>4}\n", "nodes", "arguments", "raw",
+             "raw, set", "region", "over raw", "limit", "new", "malloc");
   Bench bench(machine, pairs);
   for (const size_t n : {size_t{1}, size_t{10}, size_t{100}, size_t{1000}}) {
     bench.run_typed(n);
@@ -355,7 +361,8 @@ int run(const std::string& json, int pairs, bool check) {
   }
   // What comparing many arguments costs. No limit: it grows with them.
   bench.run({"unchanged, 101 of them", 1000, kMostArguments, 0, 0, false});
-  const auto missed = std::count_if(bench.rows().begin(), bench.rows().end(), [](const Row& r) { return r.missed(); });
+  const auto missed =
+      std::count_if(bench.rows().begin(), bench.rows().end(), [](const Row& r) { return r.missed(); });
   fmt::print("{} rows, {} over their limit or allocating; results {}\n", bench.rows().size(), missed,
              bench.right() ? "right" : "WRONG");
   if (!json.empty()) {
@@ -363,7 +370,9 @@ int run(const std::string& json, int pairs, bool check) {
                           {"driver", machine.d.name()},
                           {"results_right", bench.right()},
                           {"missed", missed}};
-    const auto counts = [](const Allocations& a) { return nlohmann::json{{"new", a.news}, {"malloc", a.mallocs}}; };
+    const auto counts = [](const Allocations& a) {
+      return nlohmann::json{{"new", a.news}, {"malloc", a.mallocs}};
+    };
     for (const Row& r : bench.rows())
       out["rows"].push_back({{"nodes", r.shape.nodes},
                              {"arguments", r.shape.what},

@@ -1,23 +1,26 @@
-// Regions of different character, from launch-bound to bandwidth-bound: how long each takes plainly, as a graph that is
-// patched, as a graph with copies, and by itself deciding.
-//   bench_replay_regions [--json FILE] [--rounds N] [--only PART OF A NAME] [--mode changing|constant] [--list]
+// Regions of different character, from launch-bound to bandwidth-bound: how long each takes plainly, as a
+// graph that is patched, as a graph with copies, and by itself deciding.
+//   bench_replay_regions [--json FILE] [--rounds N] [--only PART OF A NAME] [--mode changing|constant]
+//   [--list]
 // Exit code 77: there is no GPU; 1: a wrong result.
 //
 // The ways, in turns within each round of one run:
-//   plain    the work itself, called with the buffers of this call; timed twice a round, so that the noise is seen
-//   graph    Region, policy always: addresses are patched (or copied where Rondo finds that cheaper)
-//   staged   Region, policy always, staging always: inputs and outputs are copied to and from where the graph has
+//   plain    the work itself, called with the buffers of this call; timed twice a round, so that the noise is
+//   seen graph    Region, policy always: addresses are patched (or copied where Rondo finds that cheaper)
+//   staged   Region, policy always, staging always: inputs and outputs are copied to and from where the graph
+//   has
 //            them. As PyTorch's CUDA graphs do it with inputs; outputs stay in the graph's memory there
 //   auto     Region as it comes, after it has decided
-// Mode "changing": three sets of buffers, another one at each call. Mode "constant": the same arguments all the time.
-// period: a call, of many back to back with one wait at the end. latency: a call and a wait. Host clock, us, medians
-// of the rounds; ratios are medians of the rounds' ratios. "best" is the fastest of plain, graph and staged, by its
-// median. Where no graph could be made, graph and staged are plain calls, and are left out of the sums for staged.
+// Mode "changing": three sets of buffers, another one at each call. Mode "constant": the same arguments all
+// the time. period: a call, of many back to back with one wait at the end. latency: a call and a wait. Host
+// clock, us, medians of the rounds; ratios are medians of the rounds' ratios. "best" is the fastest of plain,
+// graph and staged, by its median. Where no graph could be made, graph and staged are plain calls, and are
+// left out of the sums for staged.
 //
-// After timing each way's results are compared, bit for bit, with those of plain calls from the same beginning.
-#include <cub/cub.cuh>
-
+// After timing each way's results are compared, bit for bit, with those of plain calls from the same
+// beginning.
 #include <cstring>
+#include <cub/cub.cuh>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -87,7 +90,8 @@ __global__ void bias_relu(float* y, const float* b, int rows, int columns) {
 }
 __global__ void bias_relu_half(__nv_bfloat16* y, const __nv_bfloat16* b, size_t count, int columns) {
   const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = __float2bfloat16(fmaxf(__bfloat162float(y[i]) + __bfloat162float(b[i % columns]), 0.0f));
+  if (i < count)
+    y[i] = __float2bfloat16(fmaxf(__bfloat162float(y[i]) + __bfloat162float(b[i % columns]), 0.0f));
 }
 // A row a block of 128.
 __global__ void softmax_rows(float* x, int columns, float scale) {
@@ -235,7 +239,8 @@ class Typed final : public Scenario {
 class Untyped final : public Scenario {
  public:
   using Work = std::function<void(cudaStream_t, const Argument*)>;
-  Untyped(Work work, std::vector<std::vector<Argument>> sets) : work_(std::move(work)), sets_(std::move(sets)) {}
+  Untyped(Work work, std::vector<std::vector<Argument>> sets)
+      : work_(std::move(work)), sets_(std::move(sets)) {}
   unsigned sets() const override { return static_cast<unsigned>(sets_.size()); }
   void plain(cudaStream_t s, unsigned set) override { work_(s, sets_[set].data()); }
   void make(const std::string& name, replay::Options options) override {
@@ -291,7 +296,8 @@ std::unique_ptr<Scenario> chain(Arena& m, int kernels) {
   float* scratch = m.zeros<float>(n);
   const auto work = [=](cudaStream_t s, const float* x, float* y, int count) {
     axpb<<<blocks_for(count), 256, 0, s>>>(scratch, x, count, 0.5f, 1.0f);
-    for (int i = 2; i < kernels; ++i) axpb<<<blocks_for(count), 256, 0, s>>>(scratch, scratch, count, 0.5f, 1.0f);
+    for (int i = 2; i < kernels; ++i)
+      axpb<<<blocks_for(count), 256, 0, s>>>(scratch, scratch, count, 0.5f, 1.0f);
     axpb<<<blocks_for(count), 256, 0, s>>>(y, scratch, count, 0.5f, 1.0f);
     bench::launched();
   };
@@ -370,7 +376,8 @@ std::unique_ptr<Scenario> many_arguments(Arena& m) {
   const int n = 4096, pairs = 128;
   const auto work = [=](cudaStream_t s, const Argument* a) {
     for (int i = 0; i < pairs; ++i)
-      axpb<<<blocks_for(n), 256, 0, s>>>(pointer<float>(a[2 * i + 1]), pointer<float>(a[2 * i]), n, 0.5f, 1.0f);
+      axpb<<<blocks_for(n), 256, 0, s>>>(pointer<float>(a[2 * i + 1]), pointer<float>(a[2 * i]), n, 0.5f,
+                                         1.0f);
     bench::launched();
   };
   return std::make_unique<Untyped>(work, make_sets([&](unsigned) {
@@ -463,10 +470,10 @@ std::unique_ptr<Scenario> mlp_large(Arena& m) {
     const float one = 0.02f, zero = 0.0f;
     for (int i = 0; i < layers; ++i) {
       __nv_bfloat16* to = i + 1 == layers ? y : hidden[i];
-      bench::must(bench::Blas::get().cublasGemmEx(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, width, rows, width, &one,
-                                                  weights[i], CUDA_R_16BF, width, i == 0 ? x : hidden[i - 1],
-                                                  CUDA_R_16BF, width, &zero, to, CUDA_R_16BF, width,
-                                                  CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+      bench::must(bench::Blas::get().cublasGemmEx(
+                      blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, width, rows, width, &one, weights[i],
+                      CUDA_R_16BF, width, i == 0 ? x : hidden[i - 1], CUDA_R_16BF, width, &zero, to,
+                      CUDA_R_16BF, width, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                   "cublasGemmEx");
       bias_relu_half<<<blocks_for(count), 256, 0, s>>>(to, biases[i], count, width);
     }
@@ -486,14 +493,17 @@ std::unique_ptr<Scenario> attention(Arena& m) {
   const auto work = [=](cudaStream_t s, const float* q, const float* k, const float* v, float* o) {
     const bench::Blas& b = bench::Blas::get();
     const float one = 1.0f, zero = 0.0f;
-    const long long wide = static_cast<long long>(length) * depth, square = static_cast<long long>(length) * length;
-    bench::must(b.cublasSgemmStridedBatched(blas->on(s), CUBLAS_OP_T, CUBLAS_OP_N, length, length, depth, &one, k,
-                                            depth, wide, q, depth, wide, &zero, scores, length, square, heads),
-                "cublasSgemmStridedBatched");
+    const long long wide = static_cast<long long>(length) * depth,
+                    square = static_cast<long long>(length) * length;
+    bench::must(
+        b.cublasSgemmStridedBatched(blas->on(s), CUBLAS_OP_T, CUBLAS_OP_N, length, length, depth, &one, k,
+                                    depth, wide, q, depth, wide, &zero, scores, length, square, heads),
+        "cublasSgemmStridedBatched");
     softmax_rows<<<heads * length, 128, 0, s>>>(scores, length, 0.125f);
-    bench::must(b.cublasSgemmStridedBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, depth, length, length, &one, v,
-                                            depth, wide, scores, length, square, &zero, o, depth, wide, heads),
-                "cublasSgemmStridedBatched");
+    bench::must(
+        b.cublasSgemmStridedBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, depth, length, length, &one, v,
+                                    depth, wide, scores, length, square, &zero, o, depth, wide, heads),
+        "cublasSgemmStridedBatched");
     bench::launched();
   };
   return scenario(work, make_sets([&](unsigned) {
@@ -527,7 +537,8 @@ std::unique_ptr<Scenario> copies_and_fills(Arena& m) {
     for (int i = 0; i < parts; ++i) {
       MUST(cudaMemcpyAsync(scratch + i * part, x + (parts - 1 - i) * part, part * sizeof(float),
                            cudaMemcpyDeviceToDevice, s));
-      axpb<<<blocks_for(part), 256, 0, s>>>(scratch + i * part, scratch + i * part, static_cast<int>(part), 0.5f, 1.0f);
+      axpb<<<blocks_for(part), 256, 0, s>>>(scratch + i * part, scratch + i * part, static_cast<int>(part),
+                                            0.5f, 1.0f);
     }
     MUST(cudaMemcpy2DAsync(y, pitch, scratch, pitch, pitch / 2, height, cudaMemcpyDeviceToDevice, s));
     MUST(cudaMemset2DAsync(y + 3 * width / 4, pitch, 0x3f, pitch / 8, height, s));
@@ -600,7 +611,8 @@ std::unique_ptr<Scenario> stencil(Arena& m) {
                   }));
 }
 
-// Adam over 200 tensors: parameters and moments stay, the gradients lie elsewhere at each step, the rate changes.
+// Adam over 200 tensors: parameters and moments stay, the gradients lie elsewhere at each step, the rate
+// changes.
 std::unique_ptr<Scenario> optimizer(Arena& m) {
   const int tensors = 200;
   std::vector<int> sizes;
@@ -610,28 +622,28 @@ std::unique_ptr<Scenario> optimizer(Arena& m) {
     std::memcpy(&rate, &a[4 * tensors].value, sizeof rate);
     for (int i = 0; i < tensors; ++i)
       adam<<<blocks_for(sizes[i]), 256, 0, s>>>(pointer<float>(a[4 * i]), pointer<float>(a[4 * i + 1]),
-                                                pointer<float>(a[4 * i + 2]), pointer<float>(a[4 * i + 3]), sizes[i],
-                                                rate);
+                                                pointer<float>(a[4 * i + 2]), pointer<float>(a[4 * i + 3]),
+                                                sizes[i], rate);
     bench::launched();
   };
   std::vector<Argument> kept;
   for (int i = 0; i < tensors; ++i)
     for (int j = 0; j < 3; ++j)
-      kept.push_back(argument(j == 0 ? m.filled<float>(sizes[i]) : m.zeros<float>(sizes[i]), sizes[i] * sizeof(float),
-                              replay::Kind::InOut));
-  return std::make_unique<Untyped>(work, make_sets([&](unsigned set) {
-                                     std::vector<Argument> all;
-                                     for (int i = 0; i < tensors; ++i) {
-                                       for (int j = 0; j < 3; ++j) all.push_back(kept[3 * i + j]);
-                                       all.push_back(argument(m.filled<float>(sizes[i]), sizes[i] * sizeof(float),
-                                                              replay::Kind::In));
-                                     }
-                                     const float rate = 0.001f * static_cast<float>(set + 1);
-                                     Argument live{0, sizeof rate, replay::Kind::Live, replay::Element::F32, 0};
-                                     std::memcpy(&live.value, &rate, sizeof rate);
-                                     all.push_back(live);
-                                     return all;
-                                   }));
+      kept.push_back(argument(j == 0 ? m.filled<float>(sizes[i]) : m.zeros<float>(sizes[i]),
+                              sizes[i] * sizeof(float), replay::Kind::InOut));
+  return std::make_unique<Untyped>(
+      work, make_sets([&](unsigned set) {
+        std::vector<Argument> all;
+        for (int i = 0; i < tensors; ++i) {
+          for (int j = 0; j < 3; ++j) all.push_back(kept[3 * i + j]);
+          all.push_back(argument(m.filled<float>(sizes[i]), sizes[i] * sizeof(float), replay::Kind::In));
+        }
+        const float rate = 0.001f * static_cast<float>(set + 1);
+        Argument live{0, sizeof rate, replay::Kind::Live, replay::Element::F32, 0};
+        std::memcpy(&live.value, &rate, sizeof rate);
+        all.push_back(live);
+        return all;
+      }));
 }
 
 // h_t = tanh(x_t Wx + h_{t-1} Wh): a small product and a small kernel a step.
@@ -668,10 +680,12 @@ std::unique_ptr<Scenario> pointer_table(Arena& m) {
       (*table)[batch + i] = const_cast<float*>(b + i * part);
       (*table)[2 * batch + i] = c + i * part;
     }
-    MUST(cudaMemcpyAsync(on_device, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
+    MUST(
+        cudaMemcpyAsync(on_device, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
     const float one = 1.0f, zero = 0.0f;
-    bench::must(bench::Blas::get().cublasSgemmBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, on_device,
-                                                      n, on_device + batch, n, &zero, on_device + 2 * batch, n, batch),
+    bench::must(bench::Blas::get().cublasSgemmBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one,
+                                                      on_device, n, on_device + batch, n, &zero,
+                                                      on_device + 2 * batch, n, batch),
                 "cublasSgemmBatched");
   };
   return scenario(work, make_sets([&](unsigned) {
@@ -689,7 +703,8 @@ std::unique_ptr<Scenario> live_scalar(Arena& m) {
     bench::launched();
   };
   return scenario(work, make_sets([&](unsigned set) {
-                    return std::tuple(inout(m.filled<float>(n), n), replay::live(0.01f * static_cast<float>(set + 1)));
+                    return std::tuple(inout(m.filled<float>(n), n),
+                                      replay::live(0.01f * static_cast<float>(set + 1)));
                   }));
 }
 
@@ -700,7 +715,8 @@ std::unique_ptr<Scenario> synchronises(Arena& m) {
   const auto work = [=](cudaStream_t s, const float* x, float* y) {
     for (int i = 0; i < 10; ++i) axpb<<<blocks_for(n), 256, 0, s>>>(scratch, i ? scratch : x, n, 0.5f, 1.0f);
     MUST(cudaStreamSynchronize(s));
-    for (int i = 0; i < 10; ++i) axpb<<<blocks_for(n), 256, 0, s>>>(i == 9 ? y : scratch, scratch, n, 0.5f, 1.0f);
+    for (int i = 0; i < 10; ++i)
+      axpb<<<blocks_for(n), 256, 0, s>>>(i == 9 ? y : scratch, scratch, n, 0.5f, 1.0f);
     bench::launched();
   };
   return scenario(work, make_sets([&](unsigned) {
@@ -749,7 +765,8 @@ const Entry kEntries[] = {
     {"mlp, small", "4 layers, cuBLAS fp32, 32 x 256", true, mlp_small},
     {"mlp, large", "3 layers, cuBLAS bf16, 4096 x 4096", true, mlp_large},
     {"attention", "cuBLAS batched products and softmax, 64 heads of 256 x 64", true, attention},
-    {"elementwise 64 MiB", "6 kernels, bandwidth-bound", false, [](Arena& m) { return elementwise(m, 64 * kMiB); }},
+    {"elementwise 64 MiB", "6 kernels, bandwidth-bound", false,
+     [](Arena& m) { return elementwise(m, 64 * kMiB); }},
     {"copies and fills", "19 nodes, 1-D and 2-D, on 1 MiB", false, copies_and_fills},
     {"cub sort, scan, sum", "of 262144 keys, temporary memory kept", false, cub_sort_scan_reduce},
     {"reduction tree", "18 kernels, each half as large", false, reduction_tree},
@@ -841,10 +858,12 @@ class Bench {
   }
   static bool settled(const replay::RegionReport& r) {
     for (const replay::RecordingReport& recording : r.recordings)
-      if (recording.state != "decided" && recording.state != "refused" && recording.state != "dropped") return false;
+      if (recording.state != "decided" && recording.state != "refused" && recording.state != "dropped")
+        return false;
     return !r.recordings.empty();
   }
-  // Calls until everything is recorded, and auto has decided. In short bursts, so that both of its measures happen.
+  // Calls until everything is recorded, and auto has decided. In short bursts, so that both of its measures
+  // happen.
   void settle(Scenario& s, bool constant, Measured* m) {
     for (int i = 0; i < 5; ++i) once(s, kPlain, constant);
     for (const size_t way : {kGraph, kStaged})
@@ -891,9 +910,11 @@ class Bench {
 
   void restore(const std::vector<Extent>& extents, const std::vector<void*>& beginning) {
     for (size_t i = 0; i < extents.size(); ++i)
-      MUST(cudaMemcpyAsync(extents[i].data, beginning[i], extents[i].bytes, cudaMemcpyDeviceToDevice, stream_));
+      MUST(cudaMemcpyAsync(extents[i].data, beginning[i], extents[i].bytes, cudaMemcpyDeviceToDevice,
+                           stream_));
   }
-  // Some calls of this way and the same calls plainly, from the same beginning: every buffer must be the same.
+  // Some calls of this way and the same calls plainly, from the same beginning: every buffer must be the
+  // same.
   bool same_as_plain(Scenario& s, size_t way, bool constant, const std::vector<Extent>& extents,
                      const std::vector<void*>& beginning, const std::vector<void*>& results) {
     const unsigned count = 2 * s.sets() + 1;
@@ -946,10 +967,10 @@ class Bench {
       std::printf(" %9.2f", bench::median(m.period[way]));
     for (const size_t way : {kPlain, kGraph, kStaged, kAuto})
       std::printf(" %9.2f", bench::median(m.latency[way]));
-    std::printf("  %-6s %5.2f %5.2f %5.2f %5.2f  %5.2f %5.2f%s\n", m.chose.c_str(), m.period_ratio(kAuto, kPlain),
-                m.latency_ratio(kAuto, kPlain), m.period_ratio(kAuto, m.best_period),
-                m.latency_ratio(kAuto, m.best_latency), m.period_ratio(kAgain, kPlain),
-                m.latency_ratio(kAgain, kPlain),
+    std::printf("  %-6s %5.2f %5.2f %5.2f %5.2f  %5.2f %5.2f%s\n", m.chose.c_str(),
+                m.period_ratio(kAuto, kPlain), m.latency_ratio(kAuto, kPlain),
+                m.period_ratio(kAuto, m.best_period), m.latency_ratio(kAuto, m.best_latency),
+                m.period_ratio(kAgain, kPlain), m.latency_ratio(kAgain, kPlain),
                 m.right[kGraph] && m.right[kStaged] && m.right[kAuto] ? "" : "  WRONG");
     if (!m.graphs) std::printf("%-24s no graph: %s\n", "", m.reason.c_str());
     std::fflush(stdout);
@@ -974,7 +995,8 @@ std::vector<Sum> sums(const std::vector<Measured>& all) {
   std::vector<Sum> found;
   for (const char* mode : {"changing", "constant", "both"})
     for (const char* measure : {"period", "latency"})
-      for (const char* name : {"staged / plain", "graph / plain", "auto / plain", "auto / best", "plain again / plain"}) {
+      for (const char* name :
+           {"staged / plain", "graph / plain", "auto / plain", "auto / best", "plain again / plain"}) {
         Sum s{name, mode, measure, 0, 0, 0, ""};
         std::vector<double> ratios;
         for (const Measured& m : all) {
@@ -984,11 +1006,15 @@ std::vector<Sum> sums(const std::vector<Measured>& all) {
           if (of_graphs && !m.graphs) continue;
           const bool period = std::string(measure) == "period";
           const size_t best = period ? m.best_period : m.best_latency;
-          const size_t way = which[0] == 's' ? kStaged : which[0] == 'g' ? kGraph : which[0] == 'a' ? kAuto : kAgain;
+          const size_t way = which[0] == 's'   ? kStaged
+                             : which[0] == 'g' ? kGraph
+                             : which[0] == 'a' ? kAuto
+                                               : kAgain;
           const size_t to = which == "auto / best" ? best : kPlain;
           const double ratio = period ? m.period_ratio(way, to) : m.latency_ratio(way, to);
           ratios.push_back(ratio);
-          if (ratio > s.worst) s.worst = ratio, s.worst_of = m.name + (m.mode == "constant" ? " (constant)" : "");
+          if (ratio > s.worst)
+            s.worst = ratio, s.worst_of = m.name + (m.mode == "constant" ? " (constant)" : "");
         }
         if (ratios.empty()) continue;
         s.count = ratios.size();
@@ -1002,27 +1028,27 @@ void write(const std::string& path, const Bench& bench, unsigned rounds) {
   nlohmann::json j = {{"device", bench::gpu_name()}, {"rounds", rounds}, {"results_right", bench.right()}};
   j["cublas"] = bench::Blas::get().ok() ? bench::Blas::get().path() : "";
   for (const Measured& m : bench.results()) {
-    nlohmann::json r = {{"name", m.name},
-                        {"what", m.what},
-                        {"mode", m.mode},
-                        {"graph_made", m.graphs},
-                        {"chose", m.chose},
-                        {"reason", m.reason},
-                        {"auto_calls_to_decide", m.decided_after_calls},
-                        {"record_ms", m.record_ms},
-                        {"pays_after_calls", m.pays_after_calls},
-                        {"nodes", m.nodes},
-                        {"slots", m.slots},
-                        {"copied_bytes_a_call", m.copied_bytes},
-                        {"best_period", kWays[m.best_period]},
-                        {"best_latency", kWays[m.best_latency]},
-                        {"auto_over_plain", {m.period_ratio(kAuto, kPlain), m.latency_ratio(kAuto, kPlain)}},
-                        {"auto_over_best",
-                         {m.period_ratio(kAuto, m.best_period), m.latency_ratio(kAuto, m.best_latency)}},
-                        {"staged_over_plain", {m.period_ratio(kStaged, kPlain), m.latency_ratio(kStaged, kPlain)}},
-                        {"graph_over_plain", {m.period_ratio(kGraph, kPlain), m.latency_ratio(kGraph, kPlain)}},
-                        {"plain_again_over_plain", {m.period_ratio(kAgain, kPlain), m.latency_ratio(kAgain, kPlain)}},
-                        {"reports", nlohmann::json::parse(replay::json(m.reports))}};
+    nlohmann::json r = {
+        {"name", m.name},
+        {"what", m.what},
+        {"mode", m.mode},
+        {"graph_made", m.graphs},
+        {"chose", m.chose},
+        {"reason", m.reason},
+        {"auto_calls_to_decide", m.decided_after_calls},
+        {"record_ms", m.record_ms},
+        {"pays_after_calls", m.pays_after_calls},
+        {"nodes", m.nodes},
+        {"slots", m.slots},
+        {"copied_bytes_a_call", m.copied_bytes},
+        {"best_period", kWays[m.best_period]},
+        {"best_latency", kWays[m.best_latency]},
+        {"auto_over_plain", {m.period_ratio(kAuto, kPlain), m.latency_ratio(kAuto, kPlain)}},
+        {"auto_over_best", {m.period_ratio(kAuto, m.best_period), m.latency_ratio(kAuto, m.best_latency)}},
+        {"staged_over_plain", {m.period_ratio(kStaged, kPlain), m.latency_ratio(kStaged, kPlain)}},
+        {"graph_over_plain", {m.period_ratio(kGraph, kPlain), m.latency_ratio(kGraph, kPlain)}},
+        {"plain_again_over_plain", {m.period_ratio(kAgain, kPlain), m.latency_ratio(kAgain, kPlain)}},
+        {"reports", nlohmann::json::parse(replay::json(m.reports))}};
     for (size_t way = 0; way < kWayCount; ++way)
       r["ways"].push_back({{"way", kWays[way]},
                            {"period_us", bench::median(m.period[way])},
@@ -1050,18 +1076,19 @@ int run(unsigned rounds, const std::string& only, const std::string& mode, const
   std::printf("%s; medians of %u rounds, us a call\n", bench::gpu_name().c_str(), rounds);
   std::printf("%-33s %39s %39s  %-6s %11s %11s  %11s\n", "", "period: plain, graph, staged, auto",
               "latency: plain, graph, staged, auto", "auto", "auto/plain", "auto/best", "plain/plain");
-  std::printf("%-33s %39s %39s  %-6s %5s %5s %5s %5s  %5s %5s\n", "", "", "", "chose", "per.", "lat.", "per.", "lat.",
-              "per.", "lat.");
+  std::printf("%-33s %39s %39s  %-6s %5s %5s %5s %5s  %5s %5s\n", "", "", "", "chose", "per.", "lat.", "per.",
+              "lat.", "per.", "lat.");
   Bench bench(rounds);
   for (const Entry& entry : kEntries) {
     if (std::string(entry.name).find(only) == std::string::npos) continue;
     if (mode != "constant") bench.run(entry, false);
     if (mode != "changing") bench.run(entry, true);
   }
-  std::printf("\n%-20s %-9s %-8s %8s %10s %8s  %s\n", "ratio", "mode", "measure", "regions", "geo. mean", "worst", "of");
+  std::printf("\n%-20s %-9s %-8s %8s %10s %8s  %s\n", "ratio", "mode", "measure", "regions", "geo. mean",
+              "worst", "of");
   for (const Sum& s : sums(bench.results()))
-    std::printf("%-20s %-9s %-8s %8zu %10.3f %8.3f  %s\n", s.name.c_str(), s.mode.c_str(), s.measure.c_str(), s.count,
-                s.mean, s.worst, s.worst_of.c_str());
+    std::printf("%-20s %-9s %-8s %8zu %10.3f %8.3f  %s\n", s.name.c_str(), s.mode.c_str(), s.measure.c_str(),
+                s.count, s.mean, s.worst, s.worst_of.c_str());
   std::printf("results %s\n", bench.right() ? "right" : "WRONG");
   if (!json.empty()) write(json, bench, rounds);
   return bench.right() ? 0 : 1;
@@ -1080,9 +1107,11 @@ int main(int argc, char** argv) {
         return 0;
       }
       if (i + 1 == argc)
-        throw rondo::Error(rondo::ErrorKind::Usage,
-                           option + " is unknown or lacks its value: expected --json FILE, --rounds N, --only NAME, "
-                                    "--mode changing|constant or --list");
+        throw rondo::Error(
+            rondo::ErrorKind::Usage,
+            option +
+                " is unknown or lacks its value: expected --json FILE, --rounds N, --only NAME, "
+                "--mode changing|constant or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
