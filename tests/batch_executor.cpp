@@ -11,8 +11,10 @@ using test::FakeGpu;
 using test::TreeMaker;
 
 struct Model {
-  explicit Model(batch::RuntimeOptions options = {}, size_t memory = SIZE_MAX)
-      : gpu(std::make_shared<FakeGpu>(memory)), runtime(test::tree_runtime(gpu, options)) {}
+  explicit Model(batch::RuntimeOptions options = {}, size_t memory = SIZE_MAX, bool copies = true)
+      : gpu(std::make_shared<FakeGpu>(memory)),
+        runtime(
+            test::tree_runtime(gpu, options, test::tree_weights(), copies ? gpu->copy_table() : nullptr)) {}
 
   // A comb of `depth` nodes; checks the result.
   void run_comb(int depth) {
@@ -134,13 +136,55 @@ TEST(Executor, PlainLaunchesWhenAskedFor) {
   EXPECT_EQ(m.report().last.launches, 6u);
 }
 
-TEST(Executor, OneUploadOfTheTableOneOfTheInputsAndSmallResultsNeedNoDownload) {
+TEST(Executor, AGraphBringsTheTableSoThatOnlyInputsAreUploadedAndSmallResultsNeedNoDownload) {
   Model m;
   m.run_many(10);
   const FakeGpu::Log before = m.gpu->log;
   m.run_many(10);
-  EXPECT_EQ(m.gpu->log.uploads - before.uploads, 2u);
+  EXPECT_EQ(m.gpu->log.uploads - before.uploads, 1u);
   EXPECT_EQ(m.gpu->log.downloads, before.downloads);
+  EXPECT_EQ(m.gpu->log.last[0].kernel, m.gpu->copy_table());
+  EXPECT_EQ(m.gpu->log.last.size(), m.report().last.launches + 1);
+  EXPECT_TRUE(m.report().last.table_in_graph);
+  EXPECT_NE(m.report().text().find(" ms (in it the schedule's upload), download "), std::string::npos)
+      << m.report().text();
+}
+
+TEST(Executor, PlainLaunchesAndDevicesWithoutACopyKernelGetAnUploadOfTheTable) {
+  batch::RuntimeOptions stream;
+  stream.replay = Replay::Stream;
+  for (Model* m : {new Model(stream), new Model({}, SIZE_MAX, false)}) {
+    const std::unique_ptr<Model> owned(m);
+    m->run_many(10);
+    const FakeGpu::Log before = m->gpu->log;
+    m->run_many(10);
+    EXPECT_EQ(m->gpu->log.uploads - before.uploads, 2u);
+    EXPECT_EQ(m->gpu->log.copied_bytes, 0u);
+    EXPECT_FALSE(m->report().last.table_in_graph);
+  }
+}
+
+TEST(Executor, ARecordingBringsTablesOfAllSizesWhicheverWasFirst) {
+  for (const bool small_first : {true, false}) {
+    Model m;
+    for (const bool small : {small_first, !small_first, small_first}) m.run_many(small ? 1 : 10000, 1);
+    EXPECT_EQ(m.gpu->log.recorded, 1);
+    EXPECT_EQ(m.gpu->log.last[0].grid, small_first ? 8u : 32u);
+  }
+}
+
+TEST(Executor, ATableOfMoreThanAMebibyteIsUploadedBeforeAGraphOfItsOwn) {
+  Model m;
+  m.run_many(70000, 1);
+  EXPECT_GT(m.report().last.table_bytes, batch::Executor::kMostCopiedBytes);
+  EXPECT_EQ(m.report().last.replay, "graph");
+  EXPECT_FALSE(m.report().last.table_in_graph);
+  EXPECT_EQ(m.gpu->log.copied_bytes, 0u);
+  m.run_many(10, 1);
+  EXPECT_TRUE(m.report().last.table_in_graph);
+  EXPECT_EQ(m.gpu->log.recorded, 2);
+  m.run_many(70000, 1);
+  EXPECT_EQ(m.gpu->log.recorded, 2);
 }
 
 TEST(Executor, ResultsOfMoreThanAMebibyteComeDownInOneCopy) {
@@ -149,11 +193,15 @@ TEST(Executor, ResultsOfMoreThanAMebibyteComeDownInOneCopy) {
   EXPECT_EQ(m.gpu->log.downloads, 1u);
 }
 
-TEST(Executor, OnlyTheFirstLaunchWaitsForAllBeforeIt) {
-  Model m;
-  m.run_comb(3);
-  EXPECT_FALSE(m.gpu->log.last[0].dependent);
-  for (size_t i = 1; i < m.gpu->log.last.size(); ++i) EXPECT_TRUE(m.gpu->log.last[i].dependent);
+TEST(Executor, OnlyTheFirstLevelWaitsForAllBeforeIt) {
+  for (const bool copies : {true, false}) {
+    Model m({}, SIZE_MAX, copies);
+    m.run_comb(3);
+    const size_t first = copies;
+    for (size_t i = 0; i <= first; ++i) EXPECT_FALSE(m.gpu->log.last[i].dependent);
+    ASSERT_GT(m.gpu->log.last.size(), first + 1);
+    for (size_t i = first + 1; i < m.gpu->log.last.size(); ++i) EXPECT_TRUE(m.gpu->log.last[i].dependent);
+  }
 }
 
 TEST(Executor, ProfilingMeasuresUploadRunAndDownload) {

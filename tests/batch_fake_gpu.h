@@ -1,5 +1,6 @@
-// A device that says it is a GPU: memory of its own (a host pointer in the table would crash or be noticed), launches
-// that are logged, recordings that can be refused, a limit on memory. Kernels are those of the cpu device.
+// A device that says it is a GPU: memory of its own (a host pointer in the table would crash or be noticed),
+// launches that are logged, recordings that can be refused, a limit on memory. Kernels are those of the cpu
+// device, and one that brings the table as batch/abi.h says.
 #pragma once
 #include <cstring>
 #include <map>
@@ -14,13 +15,14 @@ class FakeGpu final : public device::Device {
  public:
   struct Log {
     int recorded = 0, replayed = 0, run = 0;
-    size_t launches = 0, uploads = 0, downloads = 0;
+    size_t launches = 0, uploads = 0, downloads = 0, copied_bytes = 0;
     device::LaunchList last;
   };
   explicit FakeGpu(size_t memory_bytes = SIZE_MAX) : free_(std::make_shared<size_t>(memory_bytes)) {}
 
   Log log;
   bool refuse_to_record = false;
+  const device::Kernel* copy_table() const { return &copy_table_; }
 
   device::Kind kind() const override { return device::Kind::Cuda; }
   std::string description() const override { return "fake gpu"; }
@@ -88,8 +90,27 @@ class FakeGpu final : public device::Device {
   void execute(const device::LaunchList& list) {
     log.launches += list.size();
     log.last = list;
-    cpu_->run(list);
+    for (const device::Launch& launch : list)
+      if (launch.kernel == &copy_table_)
+        copy(launch);
+      else
+        cpu_->run({launch});
   }
+  void copy(const device::Launch& launch) {
+    uint64_t from = 0, to = 0;
+    std::memcpy(&from, launch.params, 8);
+    std::memcpy(&to, launch.params + 8, 8);
+    const size_t count =
+        std::max<size_t>(*reinterpret_cast<const uint32_t*>(from), size_t{launch.grid} * launch.block);
+    log.copied_bytes += count * abi::kCopyPieceBytes;
+    std::memcpy(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from) + abi::kCopyHeadBytes,
+                count * abi::kCopyPieceBytes);
+  }
+  struct CopyTable final : device::Kernel {
+    CopyTable() : Kernel("rondo_copy_table") {}
+    uint32_t resident_blocks(uint32_t, uint32_t) const override { return 1; }
+  };
+  CopyTable copy_table_;
   std::unique_ptr<device::Device> cpu_ = device::open_cpu(2);
   std::shared_ptr<size_t> free_;
 };

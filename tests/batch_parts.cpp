@@ -97,6 +97,117 @@ TEST(Schedule, RowsOfSeveralRecordersFollowOneAnother) {
   EXPECT_EQ(three.count(1), 0u);        // an empty level
 }
 
+// Blocks of every number of operands, in one bucket or in many, in two phases, from one or more recorders:
+// each column has the rows and ints that its records name.
+TEST(Schedule, EveryOperandOfEveryRecordIsInItsColumn) {
+  constexpr uint32_t kBlocks = 7, kBits = 3;
+  plan::Plan plan = test::tree_plan();
+  plan.pools = {4, 6};
+  plan.pool_constants = {2, 3};
+  plan.block_bits = kBits;
+  plan.bases = 2;
+  plan.blocks.clear();
+  for (uint32_t b = 0; b < kBlocks; ++b) {
+    plan::Block block;
+    block.name = "b" + std::to_string(b);
+    block.phase = b >= 5;
+    block.tensors = static_cast<int32_t>(b);  // 0 to 6
+    for (uint32_t o = 0; o < b; ++o) block.operands.push_back({false, o % 2 ? 6 : 4});
+    for (uint32_t o = 0; o < b % 3; ++o) block.operands.push_back({true, 0});
+    block.pool_rows = {1, static_cast<int32_t>(b % 2)};
+    block.base_pools = b % 2 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
+    block.kernels.resize(1);
+    plan.blocks.push_back(block);
+  }
+  struct Record {
+    size_t recorder;
+    uint32_t block, phase, depth, row;
+    std::vector<abi::Ref> refs;
+    std::vector<uint32_t> ints;
+  };
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    uint64_t state = seed;
+    const auto random = [&](uint64_t below) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      return static_cast<uint32_t>((state >> 33) % below);
+    };
+    const size_t recorders = 1 + seed % 3;
+    std::vector<std::unique_ptr<batch::Recorder>> owned;
+    std::vector<batch::Recorder*> all;
+    for (size_t t = 0; t < recorders; ++t) {
+      owned.push_back(std::make_unique<batch::Recorder>(plan, "p"));
+      all.push_back(owned.back().get());
+    }
+    const uint32_t deepest = 1 + random(4);  // 1: every block is in one bucket
+    std::vector<Record> records;
+    for (int i = 0; i < 300; ++i) {
+      Record r{random(recorders), random(kBlocks), 0, 1 + random(deepest), 0, {}, {}};
+      const plan::Block& block = plan.blocks[r.block];
+      r.phase = static_cast<uint32_t>(block.phase);
+      uint32_t bucket = 0;
+      const size_t tensors = static_cast<size_t>(block.tensors);
+      uint32_t* w = abi::append(all[r.recorder]->abi(), r.phase, r.block, r.depth, kBits,
+                                static_cast<uint32_t>(1 + tensors + block.operands.size()), &r.row, &bucket) +
+                    1;
+      for (size_t o = 0; o < tensors; ++o) {
+        // A constant, an input, or an earlier record of this recorder.
+        abi::Ref ref{random(2), random(2)};
+        const size_t earlier = records.empty() ? 0 : random(records.size());
+        if (!records.empty() && records[earlier].recorder == r.recorder &&
+            plan.blocks[records[earlier].block].pool_rows[o % 2]) {
+          const Record& e = records[earlier];
+          ref = {e.phase << abi::kPhaseShift | e.depth << kBits | e.block, e.row};
+        }
+        r.refs.push_back(ref);
+        *w++ = ref.bucket;
+        *w++ = ref.slot;
+      }
+      for (size_t o = tensors; o < block.operands.size(); ++o) r.ints.push_back(*w++ = random(1u << 31));
+      records.push_back(r);
+    }
+    const uint32_t inputs[] = {2, 2};
+    batch::Schedule schedule(plan);
+    for (int again = 0; again < 2; ++again) {  // what the run before left does not matter
+      schedule.layout(all, inputs, [](uint32_t d) { return d + 2; });
+      std::vector<uint32_t> table(schedule.table_words(), 0xcccccccc);
+      const uint64_t addresses[] = {0, 0};
+      schedule.write_head(table.data(), addresses, addresses);
+      for (size_t t = 0; t < recorders; ++t) schedule.write_records(table.data(), t, *all[t]);
+      const auto descriptor = [&](uint32_t phase, uint32_t depth, uint32_t block) {
+        return table.data() + 8 + ((schedule.first_level(phase) + depth - 1) * kBlocks + block) * 4;
+      };
+      // Records of a recorder follow those of the ones before it in each bucket.
+      const auto place = [&](const Record& r) {
+        uint32_t before = r.row;
+        for (const Record& other : records)
+          before += other.recorder < r.recorder && other.block == r.block && other.depth == r.depth;
+        return before;
+      };
+      const auto row_of = [&](const Record& r, abi::Ref ref, size_t pool) {
+        if (ref.bucket == 0) return ref.slot;
+        if (ref.bucket == 1) return static_cast<uint32_t>(plan.pool_constants[pool]) + ref.slot;
+        const uint32_t phase = ref.bucket >> abi::kPhaseShift, local = ref.bucket & abi::kBucketMask,
+                       block = local & 7;
+        for (const Record& e : records)
+          if (e.recorder == r.recorder && e.phase == phase && e.depth == local >> kBits && e.block == block &&
+              e.row == ref.slot)
+            return descriptor(phase, e.depth, block)[2 + pool] + place(e);
+        return UINT32_MAX;
+      };
+      for (const Record& r : records) {
+        const uint32_t *d = descriptor(r.phase, r.depth, r.block), *column = table.data() + d[1] + place(r);
+        ASSERT_EQ(schedule.count(r.phase, r.depth, r.block), d[0]);
+        for (size_t o = 0; o < r.refs.size(); ++o, column += d[0])
+          ASSERT_EQ(*column, row_of(r, r.refs[o], o % 2)) << "seed " << seed;
+        for (size_t o = 0; o < r.ints.size(); ++o, column += d[0])
+          ASSERT_EQ(*column, r.ints[o]) << "seed " << seed;
+      }
+      const uint32_t* empty = descriptor(1, deepest + 1, 6);
+      EXPECT_EQ(std::vector<uint32_t>(empty, empty + 4), std::vector<uint32_t>(4, 0));
+    }
+  }
+}
+
 TEST(PackWeights, SegmentsArePackedByUnitsAndPaddedWithZeros) {
   plan::Plan plan;
   plan.weights = {{"a", {10, 3}, 30, -1}, {"b", {3, 10}, 30, 0}};

@@ -159,15 +159,17 @@ inline Weights tree_weights() {
   return w;
 }
 
-// A model on a device; how its kernels get there is up to `make_launches`.
+// A model on a device. copy_table: the device's kernel that brings the table, if it has one.
 inline std::unique_ptr<batch::Runtime> tree_runtime(std::shared_ptr<device::Device> device,
                                                     const batch::RuntimeOptions& options = {},
-                                                    const Weights& weights = tree_weights()) {
+                                                    const Weights& weights = tree_weights(),
+                                                    const device::Kernel* copy_table = nullptr) {
   batch::RuntimeParts parts;
   parts.plan = tree_plan();
   parts.file = "tree.rondo";
   parts.program = tree_program();
   parts.launches = batch::cpu_launches(parts.plan, *tree_kernels(), device.get(), &parts.keep);
+  parts.copy_table = copy_table;
   parts.device = std::move(device);
   return std::make_unique<batch::Runtime>(std::move(parts), weights, options);
 }

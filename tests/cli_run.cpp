@@ -216,6 +216,29 @@ TEST(CliBench, WaysAreComparedInOneTable) {
   EXPECT_TRUE(rows[2].contains("times_faster_than_one_by_one"));
 }
 
+TEST(CliBench, CallsInARowGoRoundDifferentMinibatchesAndAllCount) {
+  const std::string path = scratch() / "row.json";
+  const auto finished = run_with(
+      inputs("treelstm", 8, 7),
+      {"--batch", "2,9", "--rounds", "2", "--warm-up", "1", "--in-a-row", "5", "--json", path}, "bench");
+  ASSERT_EQ(finished.status, 0) << finished.error;
+  EXPECT_NE(
+      finished.output.find("medians of 2 rounds after 1; every round runs every way 5 times in a row; "),
+      std::string::npos)
+      << finished.output;
+  EXPECT_NE(finished.output.find("5 in a row: 3 different minibatches, in turn\n"), std::string::npos)
+      << finished.output;
+  EXPECT_NE(finished.output.find("5 in a row: 1 different minibatch, in turn\n"), std::string::npos)
+      << finished.output;
+  const auto report = nlohmann::json::parse(read_file(path));
+  EXPECT_EQ(report["in_a_row"], 5);
+  ASSERT_EQ(report["rows"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(report["rows"][i]["minibatches"], i < 2 ? 3 : 1);
+    EXPECT_EQ(report["rows"][i]["calls"], 10);
+  }
+}
+
 // ---------------------------------------------------------------- what is said when something is wrong
 
 TEST(CliRun, InstancesComeFromOnePlace) {
@@ -237,6 +260,7 @@ TEST(CliRun, NumbersOutOfRangeAreWrongCalls) {
   EXPECT_EQ(run_with(words, {"-D", "H"}).error, "rondo: -D H: expected NAME=VALUE with a whole number, as in -D H=512\n");
   EXPECT_EQ(run_with(words, {"--rounds", "0"}, "bench").error,
             "rondo: --rounds 0 --warm-up 3: expected 1 or more, and 0 or more\n");
+  EXPECT_EQ(run_with(words, {"--in-a-row", "0"}, "bench").error, "rondo: --in-a-row 0: expected 1 or more\n");
 }
 
 TEST(CliRun, AListThatDoesNotFitIntoMemoryIsExitCode4AndSaysWhoAskedForHowMuch) {

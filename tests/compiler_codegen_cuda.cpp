@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen_plans.h"
+#include "rondo/batch/abi.h"
 #include "rondo/kernel/nvrtc.h"
 
 namespace rondo {
@@ -24,6 +25,8 @@ TEST(CudaKernels, EveryKindOfKernelCompiles) {
     EXPECT_EQ(source.launches[k].name, plan.launches[k].name);
     EXPECT_GT(source.launches[k].threads, 0u);
   }
+  EXPECT_EQ(source.copy_table.name, "rondo_copy_table");
+  EXPECT_EQ(source.copy_table.threads, abi::kCopyThreads);
   try {
     EXPECT_FALSE(kernel::compile_cuda(plan.name, source.text, "sm_90")->bytes.empty());
   } catch (const Error& e) {

@@ -203,6 +203,30 @@ TEST(CudaLaunches, ARecordingLaunchesWhatRunLaunches) {
   EXPECT_EQ(fake.launches, plain);
 }
 
+TEST(CudaLaunches, TheCopyOfATableTakesTwoAddresses) {
+  FakeDriver fake;
+  const auto device = open_cuda(0);
+  const auto module = device->load(kCubin);
+  const Buffer from = device->allocate_pinned(4096), to = device->allocate(4096);
+  Launch copy;
+  copy.kernel = module->kernel("k");
+  copy.grid = 2;
+  copy.block = 64;
+  set_copy_params(&copy, from.address(), to.address());
+  device
+      ->record(
+          {copy, make_launch(module->kernel("first"), 0), make_launch(module->kernel("second"), 1, true)})
+      ->launch();
+  ASSERT_EQ(fake.launches.size(), 3u);
+  ASSERT_EQ(fake.launches[0].params.size(), 16u);
+  uint64_t addresses[2];
+  std::memcpy(addresses, fake.launches[0].params.data(), 16);
+  EXPECT_EQ(addresses[0], from.address());
+  EXPECT_EQ(addresses[1], to.address());
+  EXPECT_FALSE(fake.launches[1].dependent);
+  EXPECT_TRUE(fake.launches[2].dependent);
+}
+
 TEST(CudaLaunches, DependentLaunchesAreLeftOutWhereTheMachineIsTooOldForThem) {
   {
     FakeDriver fake(12020);  // graphs know programmatic edges from 12.3 on

@@ -143,6 +143,11 @@ if [[ " $parts " == *" bench "* ]]; then
       --instances "$instances" -D "H=$hidden" --device cuda --batch 1,8,64 --json "$out/bench.$model.$hidden.json"
     cat "$out/bench.$model.$hidden.txt"
   done
+  # One model called again and again, with other instances each time.
+  make_inputs treelstm 256 512
+  try "bench treelstm 256 in a row" bench.treelstm.256.row.txt "$rondo" bench examples/models/treelstm.rondo --weights "$weights" \
+    --instances "$instances" -D H=256 --device cuda --batch 64 --no-one-by-one --in-a-row 8 --rounds 40 --json "$out/bench.treelstm.256.row.json"
+  cat "$out/bench.treelstm.256.row.txt"
   overhead=$(find "$bin" -name bench_graph_overhead -type f -perm -u+x | head -n 1)
   if [ -n "$overhead" ]; then
     try "bench graph_overhead" bench.graph_overhead.txt "$overhead" --json "$out/bench.graph_overhead.json"

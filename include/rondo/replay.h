@@ -276,6 +276,28 @@ struct Traits<LiveScalar<T>> {
 };
 }  // namespace detail
 
+namespace detail {
+template <class... Args>
+auto pack(const Args&... args) noexcept {
+  std::array<Argument, (Traits<Args>::kWords + ... + 0)> packed;
+  size_t at = 0;
+  ((Traits<Args>::pack(args, packed.data() + at), at += Traits<Args>::kWords), ...);
+  return packed;
+}
+
+// Calls `work` with the stream and what the Arguments are of Args.
+template <class... Args, class Work>
+WorkRef work_ref(Work& work) noexcept {
+  return {const_cast<void*>(static_cast<const void*>(&work)), [](void* object, CUstream stream, const Argument* a) {
+            [[maybe_unused]] size_t next = 0;
+            // In braces the order of evaluation is the order of writing.
+            std::tuple<CUstream, decltype(Traits<Args>::unpack(a))...> all{
+                stream, Traits<Args>::unpack(a + std::exchange(next, next + Traits<Args>::kWords))...};
+            std::apply(*static_cast<Work*>(object), all);
+          }};
+}
+}  // namespace detail
+
 template <class Work>
 class Region : public RegionBase {
  public:
@@ -285,16 +307,7 @@ class Region : public RegionBase {
   // Work(CUstream, ...): buffers as pointers (CUdeviceptr for those given so), scalars by value.
   template <class... Args>
   void operator()(CUstream stream, const Args&... args) {
-    std::array<Argument, (detail::Traits<Args>::kWords + ... + 0)> packed;
-    size_t at = 0;
-    ((detail::Traits<Args>::pack(args, packed.data() + at), at += detail::Traits<Args>::kWords), ...);
-    call(stream, packed, {this, [](void* self, CUstream s, const Argument* a) {
-                            [[maybe_unused]] size_t next = 0;
-                            // In braces the order of evaluation is the order of writing.
-                            std::tuple<CUstream, decltype(detail::Traits<Args>::unpack(a))...> all{
-                                s, detail::Traits<Args>::unpack(a + std::exchange(next, next + detail::Traits<Args>::kWords))...};
-                            std::apply(static_cast<Region*>(self)->work_, all);
-                          }});
+    call(stream, detail::pack(args...), detail::work_ref<Args...>(work_));
   }
 
  private:

@@ -79,6 +79,7 @@ std::shared_ptr<device::Device> open_device(const ModelOptions& options) {
 
 struct Kernels {
   std::vector<batch::LaunchKernel> launches;
+  const device::Kernel* copy_table = nullptr;
   std::vector<std::shared_ptr<const void>> keep;
 };
 
@@ -108,6 +109,7 @@ Kernels compile_cuda_kernels(const plan::Plan& plan, const codegen::CudaSource& 
   std::shared_ptr<device::Module> module = device->load(cubin->bytes);
   for (const codegen::CudaLaunch& launch : source.launches)
     out.launches.push_back({module->kernel(launch.name), launch.threads, launch.shared_bytes});
+  out.copy_table = module->kernel(source.copy_table.name);
   out.keep.push_back(std::move(module));
   return out;
 }
@@ -163,8 +165,13 @@ Session build(const std::string& text, const std::string& file, const Weights& w
   const auto host = compile_cpp("host program", plan.name + "_host", cpp, stages);
   Kernels compiled = kernels.get();
 
-  batch::RuntimeParts parts{plan, file, host->function<const abi::Program*()>("rondo_program")(), device,
-                            std::move(compiled.launches), std::move(compiled.keep)};
+  batch::RuntimeParts parts{plan,
+                            file,
+                            host->function<const abi::Program*()>("rondo_program")(),
+                            device,
+                            std::move(compiled.launches),
+                            compiled.copy_table,
+                            std::move(compiled.keep)};
   parts.keep.push_back(host);
   Session session;
   session.runtime = stages->timed("load", [&] {

@@ -1,6 +1,10 @@
-// rondo bench: ways to run the same instances, side by side in one run. Every round runs every way once, in turn, so that
-// what disturbs the machine disturbs all; shown are medians and the ratio to running one by one. Times are of the whole
-// call: walking the instances, scheduling, upload, kernels, results on the host.
+// rondo bench: ways to run the same instances, side by side in one run. Every round runs every way, in turn,
+// so that what disturbs the machine disturbs all; shown are medians and the ratio to running one by one.
+// Times are of the whole call: walking the instances, scheduling, upload, kernels, results on the host.
+//
+// With one call a round every call of a way meets caches full of another way's data. A program that serves
+// calls one model again and again, with other instances each time: --in-a-row N runs each way N times before
+// the next has its turn, over N minibatches of the same size, or as many as the file has instances for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,27 +24,34 @@ struct Arguments {
   ModelArguments model;
   std::vector<std::string> devices = {"auto"};
   std::vector<int64_t> batches = {1, 8, 64};
-  int rounds = 20, warm_up = 3;
+  int rounds = 20, warm_up = 3, in_a_row = 1;
   std::string json;
   bool one_by_one = true, ablate = false, profile = false;
 };
 
-// A model on a device with a way to launch, and its instances: all together, and each by itself.
+// Instances that are timed together: in one batch, or each in a batch of its own.
+using Minibatch = std::vector<Batch>;
+
+// A model on a device with a way to launch, and what it runs.
 struct Way {
   std::string name, device;
   Model* model = nullptr;
-  std::vector<Batch> batches;  // run one after the other
+  std::vector<Minibatch> minibatches;  // of the same size; calls go round them
   std::vector<double> ms;
   std::vector<RunReport> parts;  // of batched ways, as many as ms
 
-  void run() {
-    const auto start = Clock::now();
-    for (const Batch& batch : batches) {
-      const Outputs outputs = model->run(batch);
-      if (outputs.size() != batch.size()) throw Error(ErrorKind::Internal, "a run gave fewer results than instances");
+  bool together() const { return minibatches[0].size() == 1; }
+  void run(int times) {
+    for (int i = 0; i < times; ++i) {
+      const auto start = Clock::now();
+      for (const Batch& batch : minibatches[static_cast<size_t>(i) % minibatches.size()]) {
+        const Outputs outputs = model->run(batch);
+        if (outputs.size() != batch.size())
+          throw Error(ErrorKind::Internal, "a run gave fewer results than instances");
+      }
+      ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      parts.push_back(model->report().last);
     }
-    ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-    parts.push_back(model->report().last);
   }
 };
 
@@ -49,30 +60,29 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-// The first `count` instances of the source, from its start again when it has fewer.
-void read_exactly(const ModelArguments& a, Model* model, size_t count, Batch* batch) {
+// Up to `most` minibatches of `count` instances: as many as the source fills with different ones. One that it
+// cannot fill is filled from its start again.
+std::vector<Minibatch> read_minibatches(const ModelArguments& a, Model* model, size_t count, bool singly,
+                                        size_t most) {
+  std::vector<Minibatch> all;
   auto source = a.open(model->signature());
-  bool any = false;
-  while (batch->size() < count) {
-    const size_t got = source->read(batch, count - batch->size());
-    if (got == 0 && !any) throw Error(ErrorKind::Usage, "there are no instances");
-    any = got > 0;
-    if (got == 0) source = a.open(model->signature());
-  }
-}
-
-// Each of the first `count` instances in a batch of its own.
-std::vector<Batch> read_singly(const ModelArguments& a, Model* model, size_t count) {
-  std::vector<Batch> all;
-  auto source = a.open(model->signature());
-  while (all.size() < count) {
-    Batch one = model->batch();
-    if (source->read(&one, 1) == 0) {
-      if (all.empty()) throw Error(ErrorKind::Usage, "there are no instances");
+  bool again = false;
+  while (all.size() < most) {
+    Minibatch minibatch;
+    size_t held = 0, got = 1;
+    while (held < count) {
+      if (singly || minibatch.empty()) minibatch.push_back(model->batch());
+      got = source->read(&minibatch.back(), singly ? 1 : count - held);
+      held += got;
+      if (got > 0) continue;
+      if (!all.empty()) return all;
+      if (held == 0) throw Error(ErrorKind::Usage, "there are no instances");
+      if (singly) minibatch.pop_back();
       source = a.open(model->signature());
-      continue;
+      again = true;
     }
-    all.push_back(std::move(one));
+    all.push_back(std::move(minibatch));
+    if (again) break;
   }
   return all;
 }
@@ -129,11 +139,22 @@ double median_of(const Way& way, double RunReport::*member) {
   return quantile(values, 0.5);
 }
 
+// Of walking and packing.
+double host_ns_a_record(const Way& way) {
+  std::vector<double> values;
+  for (const RunReport& part : way.parts)
+    values.push_back((part.walk_ms + part.pack_ms) * 1e6 /
+                     static_cast<double>(std::max<uint64_t>(part.records, 1)));
+  return quantile(values, 0.5);
+}
+
 nlohmann::json to_json(const Way& way, int64_t batch, double baseline) {
   const double median = quantile(way.ms, 0.5);
   nlohmann::json row = {{"batch", batch},
                         {"way", way.name},
                         {"device", way.device},
+                        {"minibatches", way.minibatches.size()},
+                        {"calls", way.ms.size()},
                         {"median_ms", median},
                         {"p10_ms", quantile(way.ms, 0.1)},
                         {"p90_ms", quantile(way.ms, 0.9)},
@@ -148,6 +169,8 @@ void bench(const Arguments& a) {
   if (a.rounds < 1 || a.warm_up < 0) {
     throw Error(ErrorKind::Usage, fmt::format("--rounds {} --warm-up {}: expected 1 or more, and 0 or more", a.rounds, a.warm_up));
   }
+  if (a.in_a_row < 1)
+    throw Error(ErrorKind::Usage, fmt::format("--in-a-row {}: expected 1 or more", a.in_a_row));
   for (const auto& [option, path] : {std::pair("--instances", &a.model.instances), std::pair("--trees", &a.model.trees)}) {
     if (*path == "-") throw Error(ErrorKind::Usage, fmt::format("{} -: bench reads its instances several times; expected a file", option));
   }
@@ -155,40 +178,48 @@ void bench(const Arguments& a) {
   for (size_t i = 0; i < models.size(); ++i) {
     if (i == 0 || models[i].device != models[i - 1].device) fmt::print("{}\n", models[i].device);
   }
-  fmt::print("medians of {} rounds after {}; every round runs every way once; whole calls, results on the host\n\n", a.rounds,
-             a.warm_up);
+  fmt::print(
+      "medians of {} rounds after {}; every round runs every way {}; whole calls, results on the host\n\n",
+      a.rounds, a.warm_up, a.in_a_row == 1 ? "once" : fmt::format("{} times in a row", a.in_a_row));
   fmt::print("{:>6}  {:<26} {:>10} {:>19} {:>12} {:>14} {:>10} {:>10}\n", "batch", "way", "ms", "p10 .. p90 ms", "us/instance",
              "vs one by one", "launches", "unbatched");
   nlohmann::json rows = nlohmann::json::array();
   for (const int64_t batch : a.batches) {
     if (batch < 1) throw Error(ErrorKind::Usage, fmt::format("--batch {}: expected 1 or more", batch));
-    const size_t count = static_cast<size_t>(batch);
+    const size_t count = static_cast<size_t>(batch), row = static_cast<size_t>(a.in_a_row);
     std::vector<Way> ways;
     std::vector<int> baseline;  // of each way: which way runs the same model one by one; -1: none
     for (const Loaded& m : models) {
       int single = -1;
       if (a.one_by_one && batch > 1) {
         single = static_cast<int>(ways.size());
-        ways.push_back({m.name + ", one by one", m.device, m.model.get(), read_singly(a.model, m.model.get(), count), {}, {}});
+        ways.push_back({m.name + ", one by one",
+                        m.device,
+                        m.model.get(),
+                        read_minibatches(a.model, m.model.get(), count, true, row),
+                        {},
+                        {}});
         baseline.push_back(single);
       }
-      Way together{m.name + ", batched", m.device, m.model.get(), {}, {}, {}};
-      together.batches.push_back(m.model->batch());
-      read_exactly(a.model, m.model.get(), count, &together.batches[0]);
-      ways.push_back(std::move(together));
+      ways.push_back({m.name + ", batched",
+                      m.device,
+                      m.model.get(),
+                      read_minibatches(a.model, m.model.get(), count, false, row),
+                      {},
+                      {}});
       baseline.push_back(single);
     }
     for (int round = 0; round < a.warm_up + a.rounds; ++round) {
       if (round == a.warm_up) {
         for (Way& way : ways) way.ms.clear(), way.parts.clear();
       }
-      for (Way& way : ways) way.run();
+      for (Way& way : ways) way.run(a.in_a_row);
     }
     for (size_t i = 0; i < ways.size(); ++i) {
       const Way& way = ways[i];
       const double median = quantile(way.ms, 0.5);
       const double single = baseline[i] >= 0 ? quantile(ways[static_cast<size_t>(baseline[i])].ms, 0.5) : 0;
-      const bool together = way.batches.size() == 1;
+      const bool together = way.together();
       fmt::print("{:>6}  {:<26} {:>10.3f} {:>19} {:>12.1f} {:>14} {:>10} {:>10}\n", batch, way.name, median,
                  fmt::format("{:.3f} .. {:.3f}", quantile(way.ms, 0.1), quantile(way.ms, 0.9)),
                  median * 1e3 / static_cast<double>(batch), single > 0 ? fmt::format("{:.2f}x", single / median) : "",
@@ -196,18 +227,27 @@ void bench(const Arguments& a) {
                  together ? with_commas(static_cast<int64_t>(way.parts.back().unbatched_launches)) : "");
       rows.push_back(to_json(way, batch, single));
     }
+    if (a.in_a_row > 1) {
+      const size_t different = ways[0].minibatches.size();
+      fmt::print("        {} in a row: {} different {}, in turn\n", a.in_a_row, different,
+                 different == 1 ? "minibatch" : "minibatches");
+    }
     for (const Way& way : ways) {
-      if (way.batches.size() != 1) continue;
+      if (!way.together()) continue;
       fmt::print("        {:<26}", way.name);
       for (const Part& part : kParts) fmt::print(" {} {:.3f}", part.title, median_of(way, part.member));
       const RunReport& last = way.parts.back();
-      fmt::print(" ms; {} records in {} levels, host {:.0f} ns a record\n", with_commas(static_cast<int64_t>(last.records)), last.levels,
-                 (median_of(way, &RunReport::walk_ms) + median_of(way, &RunReport::pack_ms)) * 1e6 / static_cast<double>(std::max<uint64_t>(last.records, 1)));
+      fmt::print(" ms; {} records in {} levels, host {:.0f} ns a record\n",
+                 with_commas(static_cast<int64_t>(last.records)), last.levels, host_ns_a_record(way));
     }
     std::fflush(stdout);
   }
   if (!a.json.empty()) {
-    const nlohmann::json all = {{"program", a.model.program}, {"rondo", RONDO_VERSION}, {"rounds", a.rounds}, {"rows", rows}};
+    const nlohmann::json all = {{"program", a.model.program},
+                                {"rondo", RONDO_VERSION},
+                                {"rounds", a.rounds},
+                                {"in_a_row", a.in_a_row},
+                                {"rows", rows}};
     write_file(a.json, all.dump(2) + "\n");
   }
 }
@@ -228,6 +268,12 @@ void add_bench(CLI::App& app) {
       ->capture_default_str();
   verb->add_option("--rounds", a->rounds, "Timed rounds")->capture_default_str();
   verb->add_option("--warm-up", a->warm_up, "Rounds before them")->capture_default_str();
+  verb->add_option("--in-a-row", a->in_a_row,
+                   "Calls of a way before the next one has its turn, over as many different minibatches as "
+                   "there are instances for; "
+                   "all count. 1: every call finds the caches full of other ways' data; 8 or more: as a "
+                   "program that serves one model")
+      ->capture_default_str();
   verb->add_flag_callback("--no-one-by-one", [a] { a->one_by_one = false; }, "No comparison with batches of one");
   verb->add_flag("--profile", a->profile, "Parts on a GPU timed by its events; costs some microseconds a call");
   verb->add_flag("--ablate", a->ablate, "Also without fusion, and on a GPU without programmatic dependent launches");

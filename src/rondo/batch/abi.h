@@ -113,4 +113,10 @@ struct CpuModule {
 
 // CUDA kernels: extern "C" __global__ void <launch name>(const uint32_t* table, const float* weights, uint32_t level)
 
+// And one that brings the table: extern "C" __global__ void rondo_copy_table(const uint4* from, uint4* to),
+// blocks of kCopyThreads, any grid. `from` is a head of kCopyHeadBytes, whose first word is the number of
+// 16-byte pieces that follow it. Each thread copies the piece of its number whatever that count is, so both
+// sides have room for one a thread.
+constexpr uint32_t kCopyThreads = 256, kCopyPieceBytes = 16, kCopyHeadBytes = 256;
+
 }  // namespace rondo::abi

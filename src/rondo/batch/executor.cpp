@@ -16,6 +16,13 @@ constexpr uint64_t kFirstTableWords = uint64_t{1} << 18;  // 1 MiB: graphs hold 
 constexpr size_t kMostNotes = 32;
 constexpr int kMostRefusals = 3;
 constexpr size_t kMostFreeBuffers = 16;
+// Pieces of the table that are copied before the number of all is known: as many as the recording's first
+// minibatch had, within these bounds, so that a larger one still finds enough blocks, and a smaller one
+// little to copy for nothing.
+constexpr uint64_t kFewestCopyBlocks = 8, kMostCopyBlocks = 32;
+constexpr uint64_t kCopyBlockBytes = abi::kCopyThreads * abi::kCopyPieceBytes;
+static_assert(kMostCopyBlocks * kCopyBlockBytes <= kFirstTableWords * sizeof(uint32_t),
+              "every thread has a piece");
 // Results of a pool up to here are written straight into the host's memory, which saves the latency of a copy.
 constexpr uint64_t kDirectBytes = uint64_t{1} << 20;
 
@@ -63,11 +70,13 @@ std::shared_ptr<const device::Buffer> HostMemory::take(device::Device* device, s
 }
 
 Executor::Executor(const plan::Plan& plan, device::Device* device, std::vector<LaunchKernel> launches,
-                   const PackedWeights& weights, Replay replay, bool profile, bool dependent)
+                   const device::Kernel* copy_table, const PackedWeights& weights, Replay replay,
+                   bool profile, bool dependent)
     : plan_(plan),
       device_(device),
       cpu_(device->kind() == device::Kind::Cpu),
       kernels_(std::move(launches)),
+      copy_table_(copy_table),
       replay_(replay),
       profile_(profile),
       dependent_(dependent),
@@ -93,13 +102,17 @@ void Executor::note(const std::string& name, const std::string& text) {
 }
 
 void Executor::grow_table(uint64_t words) {
-  if (table_.bytes() / sizeof(uint32_t) >= words) return;
-  const uint64_t bytes = std::max({words, kFirstTableWords, 2 * table_.bytes() / sizeof(uint32_t)}) * sizeof(uint32_t);
+  if (table_words_ >= words) return;
+  const uint64_t grown = std::max({words, kFirstTableWords, 2 * table_words_});
+  const uint64_t bytes =
+      (grown * sizeof(uint32_t) + abi::kCopyPieceBytes - 1) / abi::kCopyPieceBytes * abi::kCopyPieceBytes;
   cache_.clear();  // recordings hold the address
   table_ = {};
   device_table_ = {};
-  table_ = device_->allocate_pinned(bytes);
+  table_words_ = 0;
+  table_ = device_->allocate_pinned(abi::kCopyHeadBytes + bytes);
   if (!cpu_) device_table_ = device_->allocate(bytes);
+  table_words_ = grown;
 }
 
 void Executor::grow_pool(size_t pool, uint64_t rows) {
@@ -147,7 +160,7 @@ void Executor::grow_pools(const Schedule& schedule) {
     }
   } catch (const Error& e) {
     // A pool that has grown may be what keeps the others from fitting next time.
-    if (!table_ || (!cpu_ && !device_table_)) {
+    if (table_words_ == 0) {
       table_ = {};
       device_table_ = {};
     }
@@ -166,8 +179,11 @@ void Executor::grow_pools(const Schedule& schedule) {
 
 void Executor::prepare(const Schedule& schedule) { grow_pools(schedule); }
 
-void Executor::upload(const Schedule& schedule, const Batch& batch) {
+void Executor::upload_table(const Schedule& schedule) {
   if (!cpu_) device_->upload(device_table_, 0, table(), schedule.table_words() * sizeof(uint32_t));
+}
+
+void Executor::upload_inputs(const Batch& batch) {
   for (size_t p = 0; p < pools_.size(); ++p) {
     const std::span<const float> tensors = batch.tensors(plan_.pools[p]);
     if (tensors.empty()) continue;
@@ -176,9 +192,19 @@ void Executor::upload(const Schedule& schedule, const Batch& batch) {
   }
 }
 
-void Executor::build(const Schedule& schedule, bool skip_empty) {
+void Executor::build(const Schedule& schedule, bool skip_empty, bool copies) {
   list_.clear();
-  const uint64_t table = cpu_ ? table_.address() : device_table_.address();
+  const uint64_t table = cpu_ ? table_.address() + abi::kCopyHeadBytes : device_table_.address();
+  if (copies) {
+    device::Launch& copy = list_.emplace_back();
+    copy.kernel = copy_table_;
+    copy.block = abi::kCopyThreads;
+    copy.grid = static_cast<uint32_t>(std::clamp(
+        schedule.table_words() * sizeof(uint32_t) / kCopyBlockBytes + 1, kFewestCopyBlocks, kMostCopyBlocks));
+    device::set_copy_params(&copy, table_.address(), table);
+  }
+  // The table is read before a dependent kernel waits (codegen/prelude/cuda.h).
+  const size_t before = list_.size();
   const std::span<const uint32_t> depths = schedule.depths();
   size_t begin = 0;
   for (size_t phase = 0; phase < depths.size(); ++phase) {
@@ -198,7 +224,7 @@ void Executor::build(const Schedule& schedule, bool skip_empty) {
         out.grid = grids_[i];
         out.block = kernels_[i].threads;
         out.shared_bytes = kernels_[i].shared_bytes;
-        out.dependent = dependent_ && list_.size() > 1;
+        out.dependent = dependent_ && list_.size() > before + 1;
         device::set_params(&out, table, weights_.address(), schedule.first_level(phase) + depth - 1);
       }
     }
@@ -206,13 +232,13 @@ void Executor::build(const Schedule& schedule, bool skip_empty) {
   }
 }
 
-bool Executor::launch_graph(const Schedule& schedule, RunReport* report) {
+bool Executor::launch_graph(const Schedule& schedule, bool copies, RunReport* report) {
   const std::span<const uint32_t> depths = schedule.depths();
   auto found = std::find_if(cache_.begin(), cache_.end(), [&](const Cached& c) {
-    return std::equal(depths.begin(), depths.end(), c.depths.begin(), c.depths.end());
+    return c.copies == copies && std::equal(depths.begin(), depths.end(), c.depths.begin(), c.depths.end());
   });
   if (found == cache_.end()) {
-    build(schedule, false);
+    build(schedule, false, copies);
     std::unique_ptr<device::Recording> recording;
     try {
       recording = device_->record(list_);
@@ -229,13 +255,18 @@ bool Executor::launch_graph(const Schedule& schedule, RunReport* report) {
       note("batch.recording_dropped",
            fmt::format("more than {} numbers of levels; the least recently used recording is dropped", kMostRecordings));
     }
-    cache_.push_back({{depths.begin(), depths.end()}, std::move(recording), list_.size(), 0});
+    cache_.push_back(
+        {{depths.begin(), depths.end()}, copies, std::move(recording), list_.size() - copies, 0});
     found = std::prev(cache_.end());
     ++recorded_;
     report->recorded = true;
   }
   found->used = ++clock_;
+  if (copies)
+    *table_.as<uint32_t>() = static_cast<uint32_t>(
+        (schedule.table_words() * sizeof(uint32_t) + abi::kCopyPieceBytes - 1) / abi::kCopyPieceBytes);
   found->recording->launch();
+  report->table_in_graph = copies;
   report->launches = found->launches;
   report->replay = "graph";
   report->reason = report->recorded ? "these numbers of levels are new: recorded" : "these numbers of levels are recorded";
@@ -243,10 +274,26 @@ bool Executor::launch_graph(const Schedule& schedule, RunReport* report) {
 }
 
 void Executor::launch_plain(const Schedule& schedule, RunReport* report) {
-  build(schedule, true);
+  build(schedule, true, false);
   device_->run(list_);
   report->launches = list_.size();
   report->replay = cpu_ ? "cpu" : "stream";
+}
+
+bool Executor::may_replay(const Schedule& schedule, std::string* reason) {
+  if (cpu_) {
+    *reason = "the cpu runs launches as they are";
+  } else if (replay_ == Replay::Stream) {
+    *reason = "asked for";
+  } else if (schedule.levels() > kMostGraphLevels) {
+    *reason = fmt::format("{} levels; graphs are made of up to {}", schedule.levels(), kMostGraphLevels);
+    note("batch.too_many_levels", "plain launches: " + *reason);
+  } else if (refused_ >= kMostRefusals) {
+    *reason = "the device does not record: " + refusal_;
+  } else {
+    return true;
+  }
+  return false;
 }
 
 void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* report) {
@@ -255,28 +302,23 @@ void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* repo
   const auto mark = [&](int i) {
     if (marks) at[i] = device_->mark();
   };
+  const bool replays = may_replay(schedule, &report->reason);
+  const bool copies = replays && copy_table_ && schedule.table_words() * sizeof(uint32_t) <= kMostCopiedBytes;
   auto start = std::chrono::steady_clock::now();
   mark(0);
-  upload(schedule, batch);
+  if (!copies) upload_table(schedule);
+  upload_inputs(batch);
   mark(1);
   report->upload_ms = since_ms(start);
 
   start = std::chrono::steady_clock::now();
-  bool done = false;
-  if (cpu_) {
-    report->reason = "the cpu runs launches as they are";
-  } else if (replay_ == Replay::Stream) {
-    report->reason = "asked for";
-  } else if (schedule.levels() > kMostGraphLevels) {
-    report->reason = fmt::format("{} levels; graphs are made of up to {}", schedule.levels(), kMostGraphLevels);
-    note("batch.too_many_levels", "plain launches: " + report->reason);
-  } else if (refused_ >= kMostRefusals) {
+  if (!replays) {
+    launch_plain(schedule, report);
+  } else if (!launch_graph(schedule, copies, report)) {
     report->reason = "the device does not record: " + refusal_;
-  } else {
-    done = launch_graph(schedule, report);
-    if (!done) report->reason = "the device does not record: " + refusal_;
+    if (copies) upload_table(schedule);
+    launch_plain(schedule, report);
   }
-  if (!done) launch_plain(schedule, report);
   mark(2);
 
   for (size_t p = 0; p < results_.size(); ++p)

@@ -1,9 +1,13 @@
 // Runs a packed minibatch on a device: memory of pools, results and table; the launches; graphs of them.
 //
-// A launch reads counts, rows and addresses from the table, so its parameters depend on nothing but the number of depths
-// of each phase: a recording serves every minibatch of the same numbers, and survives the growth of pools. It is made
-// the first time that the numbers are seen and kept, up to kMostRecordings, least recently used first out. Minibatches
-// of very many levels, and devices that refuse to record, get plain launches; a note says why.
+// A launch reads counts, rows and addresses from the table, so its parameters depend on nothing but the
+// number of depths of each phase: a recording serves every minibatch of the same numbers, and survives the
+// growth of pools. It is made the first time that the numbers are seen and kept, up to kMostRecordings, least
+// recently used first out. Minibatches of very many levels, and devices that refuse to record, get plain
+// launches; a note says why.
+//
+// In a recording the table comes by a kernel, its first (batch/abi.h); large tables and plain launches get an
+// upload.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -44,10 +48,14 @@ class Executor {
   static constexpr size_t kMostRecordings = 64;
   // A graph of more levels takes longer to make than it saves, and each one needs its own.
   static constexpr uint64_t kMostGraphLevels = 1024;
+  // A table of more comes faster by the copy engine.
+  static constexpr uint64_t kMostCopiedBytes = uint64_t{1} << 20;
 
-  // device and plan must outlive it. launches: an entry a Plan::launches.
+  // device and plan must outlive it. launches: an entry a Plan::launches. copy_table: may be null, then all
+  // tables are uploaded.
   Executor(const plan::Plan& plan, device::Device* device, std::vector<LaunchKernel> launches,
-           const PackedWeights& weights, Replay replay, bool profile, bool dependent);
+           const device::Kernel* copy_table, const PackedWeights& weights, Replay replay, bool profile,
+           bool dependent);
 
   // For Schedule::layout: exact on the cpu and for plain launches; else few different numbers.
   uint32_t (*rounding() const)(uint32_t);
@@ -55,7 +63,7 @@ class Executor {
   // Makes room. The table is then to be filled by Schedule. Error(Device) when memory runs out: the executor has then let
   // go of all its pools, so that a smaller minibatch works.
   void prepare(const Schedule& schedule);
-  uint32_t* table() const { return table_.as<uint32_t>(); }
+  uint32_t* table() const { return table_.as<uint32_t>() + abi::kCopyHeadBytes / sizeof(uint32_t); }
   std::span<const uint64_t> pool_addresses() const { return pool_addresses_; }
   std::span<const uint64_t> result_addresses() const { return result_addresses_; }
 
@@ -69,15 +77,18 @@ class Executor {
  private:
   struct Cached {
     std::vector<uint32_t> depths;
+    bool copies = false;  // its first kernel brings the table
     std::unique_ptr<device::Recording> recording;
     uint64_t launches = 0, used = 0;
   };
   void grow_table(uint64_t words);
   void grow_pools(const Schedule& schedule);
   void grow_pool(size_t pool, uint64_t rows);
-  void upload(const Schedule& schedule, const Batch& batch);
-  void build(const Schedule& schedule, bool skip_empty);
-  bool launch_graph(const Schedule& schedule, RunReport* report);
+  void upload_table(const Schedule& schedule);
+  void upload_inputs(const Batch& batch);
+  bool may_replay(const Schedule& schedule, std::string* reason);
+  void build(const Schedule& schedule, bool skip_empty, bool copies);
+  bool launch_graph(const Schedule& schedule, bool copies, RunReport* report);
   void launch_plain(const Schedule& schedule, RunReport* report);
   void note(const std::string& name, const std::string& text);
 
@@ -86,10 +97,12 @@ class Executor {
   bool cpu_;
   std::vector<LaunchKernel> kernels_;
   std::vector<uint32_t> grids_;
+  const device::Kernel* copy_table_;
   Replay replay_;
   bool profile_, dependent_;
 
-  device::Buffer weights_, table_, device_table_;
+  device::Buffer weights_, table_, device_table_;  // table_: head of the copy kernel, then the table
+  uint64_t table_words_ = 0;                       // room for the table
   std::vector<std::vector<float>> constants_;
   std::vector<device::Buffer> pools_, device_results_;
   std::vector<uint64_t> pool_rows_;                            // capacity

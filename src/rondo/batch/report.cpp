@@ -40,8 +40,9 @@ std::string Report::text() const {
     out += fmt::format("    replay    {}{}: {}\n", r.replay, r.recorded ? ", recorded now" : "", r.reason);
     out += fmt::format("    host      walk {:.3f} ms ({}), pack {:.3f} ms, schedule {}\n", r.walk_ms,
                        plural(r.walkers, "thread", "threads"), r.pack_ms, bytes(r.table_bytes));
-    out += fmt::format("    device    upload {:.3f} ms, run {:.3f} ms, download {:.3f} ms, values {}\n", r.upload_ms,
-                       r.run_ms, r.download_ms, bytes(r.pool_bytes));
+    out += fmt::format("    device    upload {:.3f} ms, run {:.3f} ms{}, download {:.3f} ms, values {}\n",
+                       r.upload_ms, r.run_ms, r.table_in_graph ? " (in it the schedule's upload)" : "",
+                       r.download_ms, bytes(r.pool_bytes));
     out += fmt::format("    total     {:.3f} ms\n", r.total_ms);
   }
   if (graphs_recorded > 0)
@@ -73,6 +74,7 @@ std::string Report::json() const {
         {"launches", r.launches},
         {"unbatched_launches", r.unbatched_launches},
         {"table_bytes", r.table_bytes},
+        {"table_in_graph", r.table_in_graph},
         {"pool_bytes", r.pool_bytes},
         {"walkers", r.walkers},
         {"walk_ms", r.walk_ms},

@@ -59,12 +59,14 @@ std::vector<LaunchKernel> cpu_launches(const plan::Plan& plan, const abi::CpuMod
 
 Runtime::Runtime(RuntimeParts parts, const Weights& weights, const RuntimeOptions& options)
     : parts_(checked(std::move(parts))),
-      signature_(std::make_shared<Signature>(parts_.plan.types, parts_.plan.main_params, parts_.plan.main_result)),
-      weights_(pack_weights(parts_.plan, weights, parts_.device->kind() == device::Kind::Cpu ? Packing::Rows : Packing::Lanes)),
+      signature_(
+          std::make_shared<Signature>(parts_.plan.types, parts_.plan.main_params, parts_.plan.main_result)),
+      weights_(pack_weights(parts_.plan, weights,
+                            parts_.device->kind() == device::Kind::Cpu ? Packing::Rows : Packing::Lanes)),
       result_types_(parts_.plan, *signature_),
       schedule_(parts_.plan),
-      executor_(parts_.plan, parts_.device.get(), parts_.launches, weights_, options.replay, options.profile,
-                options.dependent),
+      executor_(parts_.plan, parts_.device.get(), parts_.launches, parts_.copy_table, weights_,
+                options.replay, options.profile, options.dependent),
       walkers_(options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency())),
       input_rows_(parts_.plan.pools.size()) {
   weights_.arena = {};

@@ -31,6 +31,7 @@ struct RuntimeParts {
   const abi::Program* program = nullptr;
   std::shared_ptr<device::Device> device;
   std::vector<LaunchKernel> launches;      // an entry a Plan::launches
+  const device::Kernel* copy_table = nullptr;     // for graphs (batch/abi.h); null: they come after an upload
   std::vector<std::shared_ptr<const void>> keep;  // libraries and modules that own program and kernels
 };
 

@@ -17,14 +17,15 @@ std::string emit_host_program(const plan::Plan& plan, const ir::Program& host);
 // C++ for the host compiler; exports rondo_cpu_module(). Needs no include path.
 std::string emit_cpu_kernels(const plan::Plan& plan);
 
-struct CudaLaunch {            // an entry a Plan::launches
+struct CudaLaunch {
   std::string name;            // extern "C" kernel name
   uint32_t threads = 0;        // of a block
   uint32_t shared_bytes = 0;   // dynamic shared memory of a block
 };
 struct CudaSource {
   std::string text;            // for NVRTC, -arch=sm_90 (or the device's); needs no include path
-  std::vector<CudaLaunch> launches;
+  std::vector<CudaLaunch> launches;  // an entry a Plan::launches
+  CudaLaunch copy_table;             // brings the table from the host's memory (batch/abi.h), in every text
 };
 // Kernels are persistent: any grid size computes everything. Each waits (griddepcontrol.wait) before it touches what an
 // earlier kernel wrote, and before it ends, so a chain of programmatic dependent launches is ordered.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "rondo/batch/abi.h"
 #include "rondo/codegen/codegen.h"
 #include "rondo/codegen/expr.h"
 #include "rondo/codegen/prelude.h"
@@ -275,6 +276,8 @@ CudaSource emit_cuda_kernels(const plan::Plan& plan, uint32_t gemm_bytes) {
   Text text;
   text.line(fmt::format("// CUDA kernels of {}, made by Rondo.", plan.name));
   text.line(fmt::format("constexpr int kGemmSharedBytes = {};", gemm_bytes));
+  text.line(fmt::format("constexpr unsigned kCopyThreads = {}, kCopyHeadPieces = {};", abi::kCopyThreads,
+                        abi::kCopyHeadBytes / abi::kCopyPieceBytes));
   text.raw(kCudaPreludeText);
   std::vector<std::vector<std::string>> names;
   int id = 0;
@@ -287,6 +290,7 @@ CudaSource emit_cuda_kernels(const plan::Plan& plan, uint32_t gemm_bytes) {
     }
   }
   CudaSource source;
+  source.copy_table = {"rondo_copy_table", abi::kCopyThreads, 0};
   for (const plan::Launch& launch : plan.launches) {
     uint32_t shared = 0;
     text.line("");

@@ -29,6 +29,12 @@ void set_params(Launch* launch, uint64_t table, uint64_t weights, uint32_t level
   launch->param_bytes = kParamBytes;
 }
 
+void set_copy_params(Launch* launch, uint64_t from, uint64_t to) {
+  std::memcpy(launch->params, &from, 8);
+  std::memcpy(launch->params + 8, &to, 8);
+  launch->param_bytes = 16;
+}
+
 void check_range(const char* what, const Buffer& buffer, size_t offset, size_t bytes) {
   if (offset <= buffer.bytes() && bytes <= buffer.bytes() - offset) return;
   throw Error(ErrorKind::Internal, fmt::format("{} of {} bytes at offset {} of a buffer of {} bytes", what,

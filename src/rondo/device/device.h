@@ -84,6 +84,8 @@ using LaunchList = std::vector<Launch>;
 
 // The parameters of every batched kernel: (const uint32_t* table, const float* weights, uint32_t level).
 void set_params(Launch* launch, uint64_t table, uint64_t weights, uint32_t level);
+// Those of the kernel that brings the table (batch/abi.h): (const uint4* from, uint4* to).
+void set_copy_params(Launch* launch, uint64_t from, uint64_t to);
 
 // A LaunchList made ready to be launched as one.
 class Recording {

@@ -50,8 +50,7 @@ unsigned long long flags_of(const InstantiateOptions& o) {
          (o.node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
 }
 
-std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
-                                     const std::shared_ptr<detail::GraphState>& source,
+std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph, const detail::StateShare& source,
                                      const InstantiateOptions& options) {
   if (options.auto_free && options.device_launch)
     throw Error(
@@ -102,7 +101,7 @@ std::string update_reason(const driver::Driver& d, CUresult code, const CUgraphE
 
 GraphExec Graph::instantiate(const InstantiateOptions& options) const {
   const driver::Driver& d = driver();
-  return GraphExec(make_exec(d, graph_, shared_, options));
+  return GraphExec(make_exec(d, graph_, share_, options));
 }
 
 GraphExec::GraphExec(std::unique_ptr<ExecState> state) noexcept : state_(std::move(state)) {}
@@ -194,7 +193,7 @@ UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCh
     const std::lock_guard lock(s.lock);  // another thread may be putting a new exec in place
     options = s.shared->options;
   }
-  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.shared_, options);
+  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.share_, options);
   trace::note(trace::Level::Info, "graph.reinstantiated", updated.reason);
   {
     // The lock stays where other threads wait for it; what it protects changes hands.

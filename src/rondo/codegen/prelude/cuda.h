@@ -25,10 +25,12 @@ typedef long long int64_t;
 #define __builtin_nanf(text) __int_as_float(0x7fffffff)
 
 // ---------------------------------------------------------------- chains of dependent launches
-// A kernel lets the next one start at once (start_next, first thing) and waits for the previous one before it touches rows
-// (wait_previous). The next kernel's wait covers only THIS kernel, so this one must not end before its predecessor has:
-// block 0 waits whether it has work or not (end_of_kernel). Other blocks without work leave at once and make room for the
-// next kernel, whose weights can then already travel. The table, written before the first kernel, may be read at any time.
+// A kernel lets the next one start at once (start_next, first thing) and waits for the previous one before it
+// touches rows (wait_previous). The next kernel's wait covers only THIS kernel, so this one must not end
+// before its predecessor has: block 0 waits whether it has work or not (end_of_kernel). Other blocks without
+// work leave at once and make room for the next kernel, whose weights can then already travel. The table may
+// be read at any time: the first kernel starts when it is there (its launch is no dependent one), and no
+// other starts before the first has.
 __device__ __forceinline__ void start_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -479,4 +481,26 @@ __device__ uint32_t gemm(const uint32_t* table, const float* weights, uint32_t l
   if (shape_tiles<typename S::Middle>(rows, Op::N) <= gridDim.x)
     return gemm_tiles<Op, typename S::Middle>(table, weights, level, tile, shared);
   return gemm_tiles<Op, typename S::Wide>(table, weights, level, tile, shared);
+}
+
+// ---------------------------------------------------------------- bringing the table
+// The first kernel of a graph (batch/abi.h). The host's memory is more than a microsecond away: a thread asks
+// for its first piece and for the count at once, then for four pieces at a time; only what lies beyond the
+// first pieces waits for the count.
+extern "C" __global__ void __launch_bounds__(kCopyThreads) rondo_copy_table(const uint4* from, uint4* to) {
+  constexpr int kAtATime = 4;
+  const uint4* const pieces = from + kCopyHeadPieces;
+  const uint32_t step = gridDim.x * kCopyThreads, first = blockIdx.x * kCopyThreads + threadIdx.x;
+  const uint4 own = pieces[first];
+  const uint32_t count = from->x;
+  to[first] = own;
+  for (uint32_t i = first + step; i < count; i += kAtATime * step) {
+    uint4 next[kAtATime];
+#pragma unroll
+    for (int j = 0; j < kAtATime; ++j)
+      if (i + j * step < count) next[j] = pieces[i + j * step];
+#pragma unroll
+    for (int j = 0; j < kAtATime; ++j)
+      if (i + j * step < count) to[i + j * step] = next[j];
+  }
 }

@@ -1,0 +1,50 @@
+// A recording with what is copied for it: what a region launches instead of the work.
+//
+// Comes in: a call's arguments. Goes out: its work in the call's stream. Others rely on: play() leaves the stream clean
+// when it throws, and has then not begun to write what the caller owns, unless the launch itself failed on the way.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rondo/replay/recording.h"
+#include "rondo/replay/shadow.h"
+
+namespace rondo::replay {
+
+class Playable {
+ public:
+  // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
+  Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged);
+
+  // How many nodes were patched.
+  unsigned play(std::span<const Argument> arguments, CUstream stream);
+  // The same, for arguments that are those of the last play.
+  void play_again(CUstream stream) {
+    if (!copies_) [[likely]] return recording_->launch(stream);
+    (void)play(last_, stream);
+  }
+
+  const Recording& recording() const noexcept { return *recording_; }
+  bool copies() const noexcept { return copies_; }
+  uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
+  uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
+  size_t staged_count() const noexcept;
+  void drop_unstaged() { recorded_.keep_only(staged_); }
+  Shadow& recorded() noexcept { return recorded_; }
+
+ private:
+  std::unique_ptr<Recording> recording_;
+  Shadow recorded_;
+  std::vector<Memory> memory_;
+  std::vector<bool> staged_;
+  std::vector<Argument> last_;  // as the caller gave them
+  std::vector<Argument> put_;   // with the recorded addresses of what is staged
+  bool copies_ = false;
+  uint64_t copied_bytes_ = 0;
+  CUstream stream_ = nullptr;  // of the last play
+  std::optional<graph::Event> done_;  // of the last play with copies: another stream waits for it
+};
+
+}  // namespace rondo::replay
