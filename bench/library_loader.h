@@ -11,7 +11,6 @@
 #pragma once
 #include <cublasLt.h>
 #include <cublas_v2.h>
-#include <cudnn.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -19,6 +18,13 @@
 #include <vector>
 
 #include "rondo/error.h"
+
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#define BENCH_HAS_CUDNN 1
+#else
+#define BENCH_HAS_CUDNN 0
+#endif
 
 namespace bench {
 
@@ -121,6 +127,7 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
   X(cublasLtMatmulPreferenceSetAttribute) \
   X(cublasLtMatmulAlgoGetHeuristic)
 
+#if BENCH_HAS_CUDNN
 #define BENCH_CUDNN_FUNCTIONS(X, Y)          \
   X(cudnnGetVersion)                         \
   X(cudnnGetErrorString)                     \
@@ -148,6 +155,7 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
   X(cudnnPoolingForward)                     \
   X(cudnnSoftmaxForward)                     \
   X(cudnnBatchNormalizationForwardInference)
+#endif
 
 #define BENCH_MEMBER(name) decltype(&::name) name = library_.find<decltype(&::name)>(#name);
 #define BENCH_TYPED_MEMBER(name, type) type name = library_.find<type>(#name);
@@ -168,7 +176,19 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
 BENCH_TABLE(BlasLt, "RONDO_BENCH_CUBLASLT", BENCH_CUBLASLT_FUNCTIONS, "libcublasLt.so.13",
             "libcublasLt.so.12")
 BENCH_TABLE(Blas, "RONDO_BENCH_CUBLAS", BENCH_CUBLAS_FUNCTIONS, "libcublas.so.13", "libcublas.so.12")
+#if BENCH_HAS_CUDNN
 BENCH_TABLE(Dnn, "RONDO_BENCH_CUDNN", BENCH_CUDNN_FUNCTIONS, "libcudnn.so.9")
+#else
+struct Dnn {
+  static const Dnn& get() {
+    static const Dnn table;
+    return table;
+  }
+  bool ok() const { return false; }
+  std::string why() const { return "this program was built without cudnn.h"; }
+  std::string path() const { return ""; }
+};
+#endif
 #undef BENCH_TABLE
 #undef BENCH_MEMBER
 #undef BENCH_TYPED_MEMBER
@@ -177,10 +197,12 @@ inline void must(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw rondo::Error(rondo::ErrorKind::Device, std::string(call) + " answers " + std::to_string(status));
 }
+#if BENCH_HAS_CUDNN
 inline void must(cudnnStatus_t status, const char* call) {
   if (status != CUDNN_STATUS_SUCCESS)
     throw rondo::Error(rondo::ErrorKind::Device, std::string(call) + " answers " + std::to_string(status) +
                                                      ", " + Dnn::get().cudnnGetErrorString(status));
 }
+#endif
 
 }  // namespace bench
