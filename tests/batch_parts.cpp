@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "batch_support.h"
+#include "rondo/batch/ahead.h"
 #include "rondo/batch/pack_weights.h"
 #include "rondo/batch/walkers.h"
 
@@ -48,6 +49,34 @@ TEST(Recorder, ResetForgetsRecordsAndKeepsMemory) {
   EXPECT_EQ(recorder.deepest(0), 0u);
   EXPECT_EQ(recorder.log(1).used, 0u);
   EXPECT_EQ(fill(), before);
+}
+
+TEST(Ahead, EveryLineOfEveryPieceIsAskedForOnceInOrder) {
+  std::vector<char> memory(1000);
+  for (const size_t step : {1u, 63u, 64u, 65u, 130u, 5000u}) {
+    batch::Ahead ahead(batch::Ahead::For::Writing);
+    for (int again = 0; again < 2; ++again) {
+      ahead.clear();
+      ahead.add(memory.data(), 300);
+      ahead.add(nullptr, 0);
+      ahead.add(memory.data() + 400, 64);
+      ahead.add(memory.data() + 500, 65);
+      EXPECT_EQ(ahead.bytes(), 429u);
+      std::vector<ptrdiff_t> seen;
+      size_t steps = 0;
+      for (size_t before = SIZE_MAX; before != seen.size(); ++steps) {
+        before = seen.size();
+        ahead.step(step, [&](const char* line) { seen.push_back(line - memory.data()); });
+      }
+      EXPECT_EQ(seen, (std::vector<ptrdiff_t>{0, 64, 128, 192, 256, 400, 500, 564}));
+      EXPECT_EQ(steps, 1 + (step <= 64 ? 8u : step <= 130 ? (step == 65 ? 4u : 3u) : 1u)) << step;
+    }
+  }
+  batch::Ahead nothing(batch::Ahead::For::Reading);
+  nothing.ask(100);
+  nothing.add(memory.data(), 100);
+  nothing.skip(100);
+  nothing.ask(100);
 }
 
 // Both halves of a batch in recorders of their own give the table that one recorder gives, up to the order of records.

@@ -70,6 +70,12 @@ class Arena {
   }
   void reset() noexcept;  // forgets the values, keeps the memory
   size_t bytes() const { return bytes_; }
+  // What words() gave, in order: so many pieces of memory.
+  size_t pieces() const { return used_; }
+  std::span<const uint64_t> piece(size_t i) const {
+    uint64_t* const data = chunks_[i].data.get();
+    return {data, i + 1 < used_ ? chunks_[i].words : static_cast<size_t>(next_ - data)};
+  }
 
  private:
   void grow(size_t count);
@@ -139,6 +145,9 @@ class Batch {
   // For the run-time: the words of an instance's arguments (types.h); a tensor is {bucket 1, slot} (batch/abi.h), slot
   // counting the tensors of its element count, whose elements lie one after the other in tensors(size).
   const uint64_t* arguments(size_t instance) const { return roots_.data() + instance * root_words_; }
+  const Arena& values() const {
+    return arena_;
+  }  // that the words lead to, in the order in which they were made
   std::span<const float> tensors(int64_t size) const;
 
  private:

@@ -64,6 +64,7 @@ class Executor {
   // go of all its pools, so that a smaller minibatch works.
   void prepare(const Schedule& schedule);
   uint32_t* table() const { return table_.as<uint32_t>() + abi::kCopyHeadBytes / sizeof(uint32_t); }
+  uint64_t table_words() const { return table_words_; }  // there is room for; 0: none yet
   std::span<const uint64_t> pool_addresses() const { return pool_addresses_; }
   std::span<const uint64_t> result_addresses() const { return result_addresses_; }
 

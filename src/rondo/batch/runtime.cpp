@@ -12,6 +12,8 @@
 namespace rondo::batch {
 namespace {
 
+// How far ahead of the walk values are asked for, in instances: 2 and 4 measured alike.
+constexpr size_t kInstancesAhead = 2;
 // A thread is worth waking for this many records, which take it some hundred microseconds.
 constexpr double kRecordsPerWalker = 20000;
 
@@ -91,7 +93,16 @@ void Runtime::walk_part(unsigned number, unsigned count, const char* limit, cons
   worker.copier.begin(&worker.recorder, &store->arenas[number], number * static_cast<uint32_t>(parts_.plan.pools.size()));
   const size_t words = worker.result.size();
   const size_t begin = batch.size() * number / count, end = batch.size() * (number + 1) / count;
+  worker.values.clear();
+  for (size_t i = 0; i < batch.values().pieces(); ++i)
+    worker.values.add(batch.values().piece(i).data(), batch.values().piece(i).size_bytes());
+  const size_t values_each = worker.values.bytes() / batch.size();
+  worker.values.skip(begin * values_each);
+  worker.values.ask(kInstancesAhead * values_each);
+  const size_t table_each = table_.bytes() / batch.size();
   for (size_t i = begin; i < end; ++i) {
+    worker.values.ask(values_each);
+    if (table_each) table_.ask(table_each);
     worker.recorder.set_instance(i);
     parts_.program->run(worker.recorder.abi(), batch.arguments(i), worker.result.data());
     worker.copier.copy(worker.result.data(), store->roots.data() + i * words);
@@ -103,6 +114,11 @@ void Runtime::walk(const Batch& batch, unsigned count, OutputStore* store) {
     workers_.push_back(std::make_unique<Worker>(parts_.plan, parts_.file, result_types_));
     workers_.back()->result.resize(static_cast<size_t>(signature_->words(signature_->result())));
   }
+  // The table will be about as long as the last one.
+  table_.clear();
+  if (const uint64_t words = std::min(schedule_.table_words(), executor_.table_words());
+      words > 0 && count == 1)
+    table_.add(executor_.table(), words * sizeof(uint32_t));
   recorders_.clear();
   for (unsigned i = 0; i < count; ++i) recorders_.push_back(&workers_[i]->recorder);
   const auto go = [&](const char* caller) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rondo/batch/ahead.h"
 #include "rondo/batch/executor.h"
 #include "rondo/batch/recorder.h"
 #include "rondo/batch/results.h"
@@ -57,6 +58,7 @@ class Runtime {
     Recorder recorder;
     ResultCopier copier;
     std::vector<uint64_t> result;
+    Ahead values{Ahead::For::Reading};
   };
   unsigned walkers_for(size_t instances) const;
   void walk(const Batch& batch, unsigned count, OutputStore* store);
@@ -73,6 +75,7 @@ class Runtime {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Recorder*> recorders_;
   std::vector<uint32_t> input_rows_;
+  Ahead table_{Ahead::For::Writing};
   double records_per_instance_ = 40;   // of the last run; decides how many threads walk
   bool deep_ = false;                  // the caller's stack was too small once
   uint64_t runs_ = 0, instances_ = 0;

@@ -137,8 +137,16 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   detail::ExecShared& known = *s.shared;
   Updated out;
   const bool new_plain = graph.state_ && graph.state_->all_plain();
+  CUgraphExecUpdateResultInfo info{};
+  if (known.plain && new_plain) [[likely]] {  // nothing to compare
+    out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
+    out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    out.result = info.result;
+    if (!out.ok) explain(graph, d, info, &out);
+    return out;
+  }
   std::shared_ptr<const detail::AttributeRecord> record;
-  if (check == AttributeCheck::Compare && !(known.plain && new_plain)) {
+  if (check == AttributeCheck::Compare) {
     detail::GraphState* source = known.source.get();
     if (!known.record && source && source->version == known.version)
       known.record = detail::read_attributes(d, source->graph, source, nullptr);
@@ -163,14 +171,19 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
       return out;
     }
   }
-  CUgraphExecUpdateResultInfo info{};
   out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
   out.result = info.result;
-  if (out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-    out.ok = true;
-    if (check == AttributeCheck::Skip && !(known.plain && new_plain)) known.forget();
-    return out;
-  }
+  out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  if (!out.ok)
+    explain(graph, d, info, &out);
+  else if (check == AttributeCheck::Skip)
+    known.forget();
+  return out;
+}
+
+void GraphExec::explain(const GraphView& graph, const driver::Driver& d, CUgraphExecUpdateResultInfo info,
+                        Updated* to) {
+  Updated& out = *to;
   // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
   // result that says success (driver 580).
   if (out.code == CUDA_ERROR_NOT_SUPPORTED)
@@ -181,7 +194,6 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   out.node = graph.view(info.errorNode);
   out.from_node = graph.view(info.errorFromNode);
   out.reason = update_reason(d, out.code, info);
-  return out;
 }
 
 UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCheck check) {
