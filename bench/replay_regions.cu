@@ -812,7 +812,21 @@ class Bench {
   const std::vector<Measured>& results() const { return results_; }
   bool right() const { return right_; }
 
+  // What goes wrong in one region is said, and the others go on, as long as the GPU's context lives.
   void run(const Entry& entry, bool constant) {
+    try {
+      measure(entry, constant);
+    } catch (const std::exception& e) {
+      std::printf("%-24s %-8s failed: %s\n", entry.name, constant ? "constant" : "changing", e.what());
+      std::fflush(stdout);
+      right_ = false;
+      lost_ = cudaDeviceSynchronize() != cudaSuccess;
+    }
+  }
+  bool lost() const { return lost_; }
+
+ private:
+  void measure(const Entry& entry, bool constant) {
     if (entry.blas && !bench::Blas::get().ok()) {
       std::printf("%-24s left out: %s\n", entry.name, bench::Blas::get().why().c_str());
       return;
@@ -837,8 +851,6 @@ class Bench {
     print(m);
     results_.push_back(std::move(m));
   }
-
- private:
   static void make_regions(Scenario& s, const Measured& m) {
     replay::Options always, staged, by_itself;
     always.policy = staged.policy = replay::Policy::always;
@@ -981,7 +993,7 @@ class Bench {
   bench::Difference* difference_ = nullptr;
   unsigned turn_[kWayCount] = {};
   std::vector<Measured> results_;
-  bool right_ = true;
+  bool right_ = true, lost_ = false;
 };
 
 // ---------------------------------------------------------------- the sums
@@ -1083,6 +1095,7 @@ int run(unsigned rounds, const std::string& only, const std::string& mode, const
     if (std::string(entry.name).find(only) == std::string::npos) continue;
     if (mode != "constant") bench.run(entry, false);
     if (mode != "changing") bench.run(entry, true);
+    if (bench.lost()) break;
   }
   std::printf("\n%-20s %-9s %-8s %8s %10s %8s  %s\n", "ratio", "mode", "measure", "regions", "geo. mean",
               "worst", "of");
