@@ -21,9 +21,6 @@ constexpr size_t kMostFallbacks = 16;
 constexpr unsigned kMostForeign = 64;   // then a block that is not ended is given up
 constexpr uint64_t kLeastCallsAgain = 8;  // before a dropped recording is made again; doubled each time
 
-bool legacy(CUstream stream) noexcept {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
 
 void wait(CUstream stream) { graph::Stream::borrow(stream).synchronize(); }
 

@@ -6,7 +6,7 @@
 
 #include "rondo/base/options.h"
 #include "rondo/replay/region.h"
-#include "rondo/replay/write_report.h"
+#include "rondo/replay/report.h"
 
 namespace rondo::replay {
 namespace detail {
@@ -35,7 +35,7 @@ Policy policy_of(const Options& options) {
 void report_at_exit() {
   static const bool once = [] {
     if (!rondo::options().replay_report.empty())
-      std::atexit([] { write_report(rondo::options().replay_report); });
+      std::atexit([] { write_report(rondo::options().replay_report); });  // the registry outlives it
     return true;
   }();
   (void)once;
