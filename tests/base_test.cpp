@@ -124,6 +124,35 @@ TEST(Options, TheGraphWatchIsReadAndKept) {
   EXPECT_EQ(graph_watch(), GraphWatch::Log);
 }
 
+TEST(Options, TheReplayPolicyIsReadAndAnUnknownOneRefusedByName) {
+  using Row = std::pair<const char*, ReplayPolicy>;
+  for (const auto& [text, value] : {Row{nullptr, ReplayPolicy::Auto}, Row{"", ReplayPolicy::Auto}, Row{"auto", ReplayPolicy::Auto},
+                                    Row{"never", ReplayPolicy::Never}, Row{"always", ReplayPolicy::Always}}) {
+    Variable v("RONDO_REPLAY", text);
+    EXPECT_EQ(read_options().replay, value) << (text ? text : "not set");
+  }
+  Variable v("RONDO_REPLAY", "sometimes");
+  EXPECT_EQ(message_of([] { read_options(); }, ErrorKind::Usage),
+            "RONDO_REPLAY is 'sometimes': expected auto, never or always");
+}
+
+TEST(Options, TheReplayCheckIsOnOrOff) {
+  for (const auto& [text, value] : {std::pair<const char*, bool>{nullptr, false}, {"0", false}, {"1", true}}) {
+    Variable v("RONDO_REPLAY_CHECK", text);
+    EXPECT_EQ(read_options().replay_check, value);
+  }
+  Variable v("RONDO_REPLAY_CHECK", "yes");
+  EXPECT_EQ(message_of([] { read_options(); }, ErrorKind::Usage), "RONDO_REPLAY_CHECK is 'yes': expected 0 or 1");
+}
+
+TEST(Options, TheReplayReportHasAFileForEachProcess) {
+  Variable none("RONDO_REPLAY_REPORT", nullptr);
+  EXPECT_EQ(read_options().replay_report, "");
+  Variable v("RONDO_REPLAY_REPORT", "/tmp/%p/report-%p.json");
+  const std::string id = std::to_string(getpid());
+  EXPECT_EQ(read_options().replay_report, "/tmp/" + id + "/report-" + id + ".json");
+}
+
 TEST(Options, AreReadAgainOnReload) {
   {
     Variable v("RONDO_LIBCUDA", "/somewhere/libcuda.so");

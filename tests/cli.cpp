@@ -16,7 +16,7 @@ TEST(Cli, VersionAndHelpAreOnStdoutAndSucceed) {
   EXPECT_EQ(version.output.rfind("rondo ", 0), 0u) << version.output;
   const auto help = run_program({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* verb : {"run", "check", "dump", "bench", "weights", "instances", "doctor"}) {
+  for (const char* verb : {"run", "check", "dump", "bench", "weights", "instances", "doctor", "replay-report"}) {
     EXPECT_NE(help.output.find(std::string("\n  ") + verb + " "), std::string::npos) << "no " << verb << " in:\n" << help.output;
     const auto more = run_program({verb, "--help"});
     EXPECT_EQ(more.status, 0) << verb;
@@ -78,7 +78,7 @@ TEST(Cli, AnUnknownConstantIsNamed) {
 TEST(Cli, AnUnknownVerbNamesThoseThatAre) {
   const auto finished = run_program({"train", kTree});
   EXPECT_EQ(finished.status, 2);
-  EXPECT_EQ(finished.error, "rondo: there is no verb 'train': expected one of run, check, dump, bench, weights, instances, doctor\n"
+  EXPECT_EQ(finished.error, "rondo: there is no verb 'train': expected one of run, check, dump, bench, weights, instances, doctor, replay-report\n"
                             "Run `rondo --help`, or `rondo VERB --help`.\n");
 }
 

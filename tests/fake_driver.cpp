@@ -25,6 +25,18 @@ bool Model::inside(CUdeviceptr p, size_t bytes) {
   return memory && p - start <= memory->bytes && bytes <= memory->bytes - (p - start);
 }
 
+bool Model::whole(CUdeviceptr p, CUdeviceptr* start, size_t* bytes, bool* host) {
+  const auto at = things.upper_bound(p);
+  if (at == things.begin()) return false;
+  const auto& [from, thing] = *std::prev(at);
+  const auto* memory = dynamic_cast<const Memory*>(thing.get());
+  const auto* locked = dynamic_cast<const HostMemory*>(thing.get());
+  if (!memory && !locked) return false;
+  *start = from, *host = locked != nullptr;
+  *bytes = memory ? memory->bytes : locked->bytes;
+  return p - from < *bytes;
+}
+
 namespace {
 
 // A release takes place even when it reports a failure (of earlier work).
@@ -186,9 +198,7 @@ CUresult FuncGetName(const char** name, CUfunction f) {
   REQUIRE(function);
   return *name = function->name.c_str(), CUDA_SUCCESS;
 }
-CUresult FuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* bytes) {
-  ENTER("cuFuncGetParamInfo");
-  const Function* function = fake->find<Function>(f);
+CUresult parameter_info(const Function* function, size_t index, size_t* offset, size_t* bytes) {
   REQUIRE(function);
   const auto known = fake->face.parameter_bytes.find(function->name);
   REQUIRE(known != fake->face.parameter_bytes.end() && index < known->second.size());
@@ -200,6 +210,22 @@ CUresult FuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* by
   if (bytes) *bytes = known->second[index];
   return CUDA_SUCCESS;
 }
+CUresult FuncGetParamInfo(CUfunction f, size_t index, size_t* offset, size_t* bytes) {
+  ENTER("cuFuncGetParamInfo");
+  return parameter_info(fake->find<Function>(f), index, offset, bytes);
+}
+#if CUDA_VERSION >= 12040
+CUresult KernelGetName(const char** name, CUkernel k) {
+  ENTER("cuKernelGetName");
+  const Function* function = fake->find<Function>(k);
+  REQUIRE(function);
+  return *name = function->name.c_str(), CUDA_SUCCESS;
+}
+CUresult KernelGetParamInfo(CUkernel k, size_t index, size_t* offset, size_t* bytes) {
+  ENTER("cuKernelGetParamInfo");
+  return parameter_info(fake->find<Function>(k), index, offset, bytes);
+}
+#endif
 CUresult Occupancy(int* blocks, CUfunction f, int threads, size_t) {
   ENTER("cuOccupancyMaxActiveBlocksPerMultiprocessor");
   REQUIRE(fake->find<Function>(f) && threads > 0);
@@ -213,7 +239,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
   if (bytes > fake->face.total_bytes - fake->used) return CUDA_ERROR_OUT_OF_MEMORY;
   auto memory = std::make_unique<Memory>();
   memory->bytes = bytes;
-  memory->data.reset(new char[bytes]);
+  memory->data.reset(Aligned::make(bytes));
   *p = reinterpret_cast<CUdeviceptr>(memory->data.get());
   fake->things[*p] = std::move(memory);
   fake->used += bytes;
@@ -238,12 +264,33 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
   ENTER("cuMemHostAlloc");
   UNSAFE_IN_CAPTURE();
   auto memory = std::make_unique<HostMemory>();
-  memory->data.reset(new char[bytes]);
+  memory->bytes = bytes;
+  memory->data.reset(Aligned::make(bytes));
   *p = memory->data.get();
   fake->things[reinterpret_cast<uint64_t>(*p)] = std::move(memory);
   return CUDA_SUCCESS;
 }
 CUresult MemFreeHost(void* p) { return release<HostMemory>("cuMemFreeHost", p); }
+
+// Pageable memory is none that the driver knows.
+CUresult PointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr p) {
+  ENTER("cuPointerGetAttribute");
+  CUdeviceptr start = 0;
+  size_t bytes = 0;
+  bool host = false;
+  REQUIRE(fake->whole(p, &start, &bytes, &host));
+  switch (which) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      *static_cast<unsigned*>(value) = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return *static_cast<CUdeviceptr*>(value) = start, CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return *static_cast<size_t*>(value) = bytes, CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
 
 CUresult GraphMemGet(CUdevice, CUgraphMem_attribute which, void* value) {
   ENTER("cuDeviceGetGraphMemAttribute");
@@ -291,6 +338,7 @@ void set_machine(driver::Driver& table) {
   SET(cuMemGetInfo, MemGetInfo);
   SET(cuMemHostAlloc, MemHostAlloc);
   SET(cuMemFreeHost, MemFreeHost);
+  SET(cuPointerGetAttribute, PointerGetAttribute);
   SET(cuDeviceGetGraphMemAttribute, GraphMemGet);
   SET(cuDeviceSetGraphMemAttribute, GraphMemSet);
   SET(cuDeviceGraphMemTrim, GraphMemTrim);
@@ -299,6 +347,8 @@ void set_machine(driver::Driver& table) {
 #endif
 #if CUDA_VERSION >= 12040
   SET(cuFuncGetParamInfo, FuncGetParamInfo);
+  SET(cuKernelGetParamInfo, KernelGetParamInfo);
+  SET(cuKernelGetName, KernelGetName);
 #endif
 }
 

@@ -217,7 +217,7 @@ CUresult Model::perform(CUgraphNodeType type, const Payload& p, bool in_graph, E
   switch (type) {
     case CU_GRAPH_NODE_TYPE_KERNEL: {
       Launched l;
-      l.kernel = find<Function>(p.kernel.func)->name;
+      l.kernel = function_of(p.kernel)->name;
       l.grid = p.kernel.gridDimX, l.block = p.kernel.blockDimX, l.shared_bytes = p.kernel.sharedMemBytes;
       l.dependent = p.dependent;
       l.params = p.arguments;

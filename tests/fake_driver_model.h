@@ -15,6 +15,12 @@ struct Thing {
   virtual ~Thing() = default;
   std::string kind;
 };
+// As the driver gives memory: aligned to 512 bytes.
+struct Aligned {
+  static char* make(size_t bytes) { return new (std::align_val_t{512}) char[bytes]; }
+  void operator()(char* p) const { ::operator delete[](p, std::align_val_t{512}); }
+};
+
 struct Memory : Thing {
   Memory() : Thing("memory") {}
   size_t bytes = 0;
@@ -22,6 +28,7 @@ struct Memory : Thing {
 };
 struct HostMemory : Thing {
   HostMemory() : Thing("host memory") {}
+  size_t bytes = 0;
   std::shared_ptr<char[]> data;
 };
 struct Function : Thing {
@@ -187,6 +194,10 @@ struct Model {
   bool has(CUgraph g, const std::function<bool(const Node&)>& what);
   bool single_use(CUgraph g);  // alloc, free, conditional or device-updatable nodes
   void release(std::map<CUuserObject, unsigned>& kept);
+  // By its CUfunction or its CUkernel, which are one here.
+  Function* function_of(const CUDA_KERNEL_NODE_PARAMS& k) {
+    return find<Function>(k.func ? static_cast<const void*>(k.func) : k.kern);
+  }
   bool keep_arguments(const Function& f, const CUDA_KERNEL_NODE_PARAMS& k, Payload* p);
 
   // ---- execution (fake_driver_exec.cpp)
@@ -194,6 +205,8 @@ struct Model {
   CUresult run(Exec* e, const ExecGraph& graph);
   CUresult perform(CUgraphNodeType type, const Payload& p, bool in_graph, Exec* e);
   bool inside(CUdeviceptr p, size_t bytes);
+  // Memory that `p` lies in: its start and size, whether it is the host's. False: none that the driver knows.
+  bool whole(CUdeviceptr p, CUdeviceptr* start, size_t* bytes, bool* host);
 
   FakeDriver& face;
   int version;

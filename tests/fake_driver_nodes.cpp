@@ -74,7 +74,7 @@ void keep_waits(const Params& s, Payload* p) {
 CUresult GraphAddKernelNode(CUgraphNode* n, CUgraph g, const CUgraphNode* deps, size_t count,
                             const CUDA_KERNEL_NODE_PARAMS* k) {
   ENTER("cuGraphAddKernelNode");
-  const Function* f = fake->find<Function>(k->func ? k->func : reinterpret_cast<CUfunction>(k->kern));
+  const Function* f = fake->function_of(*k);
   Payload p;
   REQUIRE(f && fake->keep_arguments(*f, *k, &p));
   return add(n, g, plain(deps, count), CU_GRAPH_NODE_TYPE_KERNEL, std::move(p));
@@ -213,7 +213,7 @@ CUresult GraphKernelNodeGetParams(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS* k) {
 }
 CUresult GraphKernelNodeSetParams(CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* k) {
   NODE("cuGraphKernelNodeSetParams", CU_GRAPH_NODE_TYPE_KERNEL);
-  const Function* f = fake->find<Function>(k->func);
+  const Function* f = fake->function_of(*k);
   Payload p = node->p;
   REQUIRE(f && fake->keep_arguments(*f, *k, &p));
   node->p = std::move(p);
@@ -391,7 +391,7 @@ CUresult GraphAddNode2(CUgraphNode* n, CUgraph g, const CUgraphNode* nodes, cons
       v2.gridDimX = k.gridDimX, v2.gridDimY = k.gridDimY, v2.gridDimZ = k.gridDimZ;
       v2.blockDimX = k.blockDimX, v2.blockDimY = k.blockDimY, v2.blockDimZ = k.blockDimZ;
       v2.sharedMemBytes = k.sharedMemBytes, v2.kernelParams = k.kernelParams, v2.extra = k.extra;
-      const Function* f = fake->find<Function>(k.func);
+      const Function* f = fake->function_of(v2);
       REQUIRE(f && fake->keep_arguments(*f, v2, &p));
       break;
     }

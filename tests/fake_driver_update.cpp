@@ -184,16 +184,29 @@ ExecNode* exec_node(CUgraphExec x, CUgraphNode n, int type) {
 
 CUresult ExecKernel(CUgraphExec x, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* k) {
   EXEC_NODE("cuGraphExecKernelNodeSetParams", CU_GRAPH_NODE_TYPE_KERNEL);
-  const Function* f = fake->find<Function>(k->func);
+  const Function* f = fake->function_of(*k);
   Payload p = node->p;
   REQUIRE(f && fake->keep_arguments(*f, *k, &p));
   node->p = std::move(p);
   return CUDA_SUCCESS;
 }
+// "if the memory operands' mappings changed" (cuda.h): pageable memory has none.
+bool same_mapping(CUmemorytype type, const void* was, const void* is) {
+  CUdeviceptr start = 0;
+  size_t bytes = 0;
+  bool host = false;
+  const auto known = [&](const void* p) {
+    return fake->whole(reinterpret_cast<CUdeviceptr>(p), &start, &bytes, &host);
+  };
+  // What was there may be freed by now; the real driver has looked when the node was made.
+  return type != CU_MEMORYTYPE_HOST || known(is) || !known(was);
+}
 CUresult ExecMemcpy(CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D* c, CUcontext) {
   EXEC_NODE("cuGraphExecMemcpyNodeSetParams", CU_GRAPH_NODE_TYPE_MEMCPY);
   REQUIRE(c->WidthInBytes && c->Height == 1 && c->Depth == 1);
   REQUIRE(c->srcMemoryType == node->p.copy.srcMemoryType && c->dstMemoryType == node->p.copy.dstMemoryType);
+  REQUIRE(same_mapping(c->srcMemoryType, node->p.copy.srcHost, c->srcHost));
+  REQUIRE(same_mapping(c->dstMemoryType, node->p.copy.dstHost, c->dstHost));
   return node->p.copy = *c, CUDA_SUCCESS;
 }
 CUresult ExecMemset(CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS* m, CUcontext) {

@@ -50,7 +50,7 @@ std::string room_of(const std::string& path) {
 }
 
 bool may_see_cuda(const std::string& path) {
-  for (const char* head : {"include/rondo/graph", "include/rondo/cuda_compat.h", "src/rondo/driver/", "src/rondo/graph/",
+  for (const char* head : {"include/rondo/graph", "include/rondo/replay", "include/rondo/cuda_compat.h", "src/rondo/driver/", "src/rondo/graph/",
                            "src/rondo/replay/", "src/rondo/device/cuda", "src/rondo/kernel/nvrtc", "examples/"}) {
     if (starts_with(path, head)) return true;
   }

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, on one: tests, checksums of the benchmark models, compute-sanitizer, benchmarks.
-#   tools/gpu_suite.sh [tests] [examples] [checksums] [sanitizer] [bench]        no argument: all of them
-# Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test). Full logs are
+#   tools/gpu_suite.sh [tests] [examples] [checksums] [sanitizer] [bench] [replay]        no argument: all of them
+# Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test). The benchmarks of
+# part replay are built if they are not there: by CMake, or with RONDO_BIN by nvcc against that folder's libraries. They
+# load cuBLAS and cuDNN, which are looked for in RONDO_BENCH_LIBS, or in Python's nvidia packages. Full logs are
 # in build/gpu_suite, and as one archive with the summary in $OUT if that is set. The last thing printed is a short
 # table. Exit code 0: nothing failed.
 set -uo pipefail
@@ -15,7 +17,7 @@ finish() {
   if [ -n "${OUT:-}" ]; then tar czf "$OUT/gpu_suite.tgz" -C build gpu_suite && cp "$out/summary.txt" "$OUT/" 2>/dev/null; fi
 }
 trap finish EXIT
-parts=${*:-tests examples checksums sanitizer bench}
+parts=${*:-tests examples checksums sanitizer bench replay}
 rows=()
 failed=0
 
@@ -127,7 +129,7 @@ if [[ " $parts " == *" sanitizer "* ]]; then
           --report none --checksum
       done
     done
-    for source in examples/0[2-79]_*; do  # 08 makes the driver fail on purpose
+    for source in examples/0[2-79]_* examples/1[01]_*; do  # 08 and 12 make the driver fail on purpose
       example=$(find "$bin" -name "$(basename "${source%.*}")" -type f -perm -u+x | head -n 1)
       [ -z "$example" ] || try "memcheck $(basename "$example")" "memcheck.$(basename "$example").log" "$sanitizer" --tool memcheck \
         --report-api-errors no --error-exitcode 9 "$example"
@@ -153,6 +155,45 @@ if [[ " $parts " == *" bench "* ]]; then
     try "bench graph_overhead" bench.graph_overhead.txt "$overhead" --json "$out/bench.graph_overhead.json"
     cat "$out/bench.graph_overhead.txt"
   fi
+fi
+
+# bench_binary NAME: the path of bench_NAME, built if it is not there; nothing, and the log says why.
+bench_binary() {
+  local found log=$out/build.$1.log nvcc libs
+  found=$(find "$bin" -name "bench_$1" -type f -perm -u+x | head -n 1)
+  if [ -z "$found" ] && [ -z "${RONDO_BIN:-}" ]; then
+    cmake --build --preset release --target "bench_$1" >"$log" 2>&1 && found=$bin/bench_$1
+  elif [ -z "$found" ]; then
+    nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+    libs=$(find "$bin" -name 'librondo_*.a')
+    if [ -z "$nvcc" ] || [ -z "$libs" ]; then echo "neither bench_$1 nor nvcc and libraries to build it with" >"$log"; else
+      # shellcheck disable=SC2086
+      "$nvcc" -std=c++20 -O2 -arch=sm_90 -Iinclude -Isrc "$(ls bench/"$1".c*)" -o "$work/bench_$1" -Xlinker --start-group $libs \
+        -Xlinker --end-group ${RONDO_FMT_LIBS:--lfmt} -ldl -lrt >"$log" 2>&1 && found=$work/bench_$1
+    fi
+  fi
+  [ -z "$found" ] || printf '%s\n' "$found"
+}
+
+if [[ " $parts " == *" replay "* ]]; then
+  if [ -z "${RONDO_BENCH_LIBS:-}" ]; then
+    RONDO_BENCH_LIBS=$(python3 -c 'import glob, nvidia, os
+print(":".join(sorted({os.path.dirname(p) for root in nvidia.__path__ for p in glob.glob(root + "/*/lib/libcu[bd]*.so.*")})))' 2>/dev/null)
+  fi
+  export RONDO_BENCH_LIBS
+  # The limits of a call's cost are looked at, and reported, but do not fail the suite: a busy host misses them.
+  for spec in "replay_overhead" "replay_discovery --trials ${RONDO_REPLAY_TRIALS:-1000}" "replay_regions"; do
+    read -r name options <<<"$spec"
+    program=$(bench_binary "$name")
+    if [ -z "$program" ]; then
+      row "bench $name" skip "$(head -n 1 "$out/build.$name.log" | cut -c 1-100)"
+      continue
+    fi
+    # shellcheck disable=SC2086
+    try "bench $name" "bench.$name.txt" "$program" $options --json "$out/bench.$name.json"
+    cat "$out/bench.$name.txt"
+    row "  in short" "" "$(grep -E 'over their limit|random trials|kinds of work|^auto / (plain|best) +both +period' "$out/bench.$name.txt" | tr -s ' ' | paste -sd ';' | cut -c 1-400)"
+  done
 fi
 
 printf '\n== gpu suite ==\n'

@@ -17,6 +17,36 @@ namespace rondo::graph {
 namespace detail {
 struct GraphState;  // of an owned graph: the handle, what is known about its nodes. Execs share it
 class Dependencies;
+
+// A share of a GraphState, which counts its shares itself and goes with the last: so a share can be made of
+// any view's pointer, and costs one. Shares of one state may be used by several threads.
+class StateShare {
+ public:
+  StateShare() noexcept = default;
+  // A new state, of a graph that is owned; null: to be set.
+  static StateShare make(const driver::Driver& driver, CUgraph graph);
+  explicit StateShare(GraphState* state) noexcept : state_(state) {
+    if (state_) add(state_);
+  }
+  StateShare(const StateShare& other) noexcept : StateShare(other.state_) {}
+  StateShare(StateShare&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  StateShare& operator=(StateShare other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~StateShare() {
+    if (state_) drop(state_);
+  }
+  GraphState* get() const noexcept { return state_; }
+  GraphState* operator->() const noexcept { return state_; }
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  bool only() const noexcept;  // of a share that is one: there is no other
+
+ private:
+  static void add(GraphState* state) noexcept;
+  static void drop(GraphState* state) noexcept;
+  GraphState* state_ = nullptr;
+};
 }  // namespace detail
 class GraphView;
 class GraphExec;
@@ -153,54 +183,56 @@ class GraphView {
   std::vector<Edge> edges() const;
 
   // ---- adding nodes
-  NodeView add(const KernelParams& params, After after = {});
+  NodeView add(const KernelParams& params, const After& after = {});
   template <class... Args>
-  NodeView add(const KernelCall<Args...>& call, After after = {}) {
+  NodeView add(const KernelCall<Args...>& call, const After& after = {}) {
     return add(static_cast<KernelParams>(call), after);
   }
   // Copies of bytes; the pointers say the direction: device addresses are CUdeviceptr, host addresses void*.
-  NodeView copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, After after = {});
-  NodeView copy(CUdeviceptr to, const void* from, size_t bytes, After after = {});
-  NodeView copy(void* to, CUdeviceptr from, size_t bytes, After after = {});
-  NodeView copy(void* to, const void* from, size_t bytes, After after = {});
+  NodeView copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, const After& after = {});
+  NodeView copy(CUdeviceptr to, const void* from, size_t bytes, const After& after = {});
+  NodeView copy(void* to, CUdeviceptr from, size_t bytes, const After& after = {});
+  NodeView copy(void* to, const void* from, size_t bytes, const After& after = {});
   // Any copy, 1-D to 3-D, arrays too.
-  NodeView add(const CUDA_MEMCPY3D& params, After after = {});
+  NodeView add(const CUDA_MEMCPY3D& params, const After& after = {});
   // `count` elements of 1, 2 or 4 bytes.
-  NodeView fill(CUdeviceptr to, unsigned value, size_t count, unsigned element_bytes = 1, After after = {});
-  NodeView add(const CUDA_MEMSET_NODE_PARAMS& params, After after = {});
-  NodeView add(const CUDA_HOST_NODE_PARAMS& params, After after = {});
+  NodeView fill(CUdeviceptr to, unsigned value, size_t count, unsigned element_bytes = 1,
+                const After& after = {});
+  NodeView add(const CUDA_MEMSET_NODE_PARAMS& params, const After& after = {});
+  NodeView add(const CUDA_HOST_NODE_PARAMS& params, const After& after = {});
   // The function is kept as long as the graph and its execs need it. It runs on a thread of the driver and
   // may not call CUDA; what it throws becomes a "graph.host" note of the trace.
-  NodeView host(std::function<void()> work, After after = {});
+  NodeView host(std::function<void()> work, const After& after = {});
   // A copy of `child` as one node. A child may not hold alloc, free or conditional nodes. Errors: Usage when
   // it is this graph or a part of the same owned graph (add child.clone()), because the driver does not
   // survive that.
-  NodeView child(const GraphView& child, After after = {});
+  NodeView child(const GraphView& child, const After& after = {});
   // Moves it in: no copy, alloc and free nodes allowed (CUDA 12.9). Its nodes' handles stay valid. Errors:
   // Usage when an exec was made from it (with keep_source) that is still there.
-  NodeView child(class Graph&& child, After after = {});
+  NodeView child(class Graph&& child, const After& after = {});
   // Joins and forks without work.
-  NodeView empty(After after = {});
-  NodeView record(CUevent event, After after = {});
-  NodeView wait(CUevent event, After after = {});
-  NodeView add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& params, After after = {});
-  NodeView add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& params, After after = {});
+  NodeView empty(const After& after = {});
+  NodeView record(CUevent event, const After& after = {});
+  NodeView wait(CUevent event, const After& after = {});
+  NodeView add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& params, const After& after = {});
+  NodeView add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& params, const After& after = {});
   // Memory of the current context's device, from the node's execution to a free node (or a launch with
   // auto_free). A graph with alloc or free nodes has one exec at a time and cannot be cloned.
-  Allocation alloc(size_t bytes, After after = {});
+  Allocation alloc(size_t bytes, const After& after = {});
   // dptr of `params` is set.
-  NodeView add(CUDA_MEM_ALLOC_NODE_PARAMS* params, After after = {});
-  NodeView free(CUdeviceptr address, After after = {});
-  NodeView batch(std::span<const CUstreamBatchMemOpParams> operations, unsigned flags = 0, After after = {});
+  NodeView add(CUDA_MEM_ALLOC_NODE_PARAMS* params, const After& after = {});
+  NodeView free(CUdeviceptr address, const After& after = {});
+  NodeView batch(std::span<const CUstreamBatchMemOpParams> operations, unsigned flags = 0,
+                 const After& after = {});
 
   // ---- conditions (CUDA 12.3; else and switch 12.8). A graph that has them cannot be cloned or be a child,
   // and has one exec at a time. Bodies may hold kernels, copies, fills, empty nodes, children and conditions,
   // of one context. With a default, the value is set to it at the start of every launch.
   ConditionHandle condition(std::optional<unsigned> default_value = std::nullopt);
-  Condition if_node(ConditionHandle handle, After after = {});
-  Condition if_else_node(ConditionHandle handle, After after = {});
-  Condition while_node(ConditionHandle handle, After after = {});
-  Condition switch_node(ConditionHandle handle, unsigned cases, After after = {});
+  Condition if_node(ConditionHandle handle, const After& after = {});
+  Condition if_else_node(ConditionHandle handle, const After& after = {});
+  Condition while_node(ConditionHandle handle, const After& after = {});
+  Condition switch_node(ConditionHandle handle, unsigned cases, const After& after = {});
 
   // ---- structure
   void connect(NodeView from, NodeView to, EdgeData data = kFull);
@@ -222,7 +254,7 @@ class GraphView {
   GraphView(CUgraph graph, detail::GraphState* state) noexcept : graph_(graph), state_(state) {}
   const driver::Driver& driver() const;
   NodeView view(CUgraphNode node) const noexcept { return NodeView(node, state_); }
-  Condition add_condition(ConditionHandle handle, ConditionKind kind, unsigned bodies, After after);
+  Condition add_condition(ConditionHandle handle, ConditionKind kind, unsigned bodies, const After& after);
   CUgraph graph_ = nullptr;
   detail::GraphState* state_ = nullptr;
 };
@@ -242,9 +274,15 @@ class Graph : public GraphView {
   Graph();  // empty
   // Views that another Graph gave of it change it unseen: take views from this one.
   static Graph adopt(CUgraph graph);
-  Graph(Graph&& other) noexcept;
-  Graph& operator=(Graph&& other) noexcept;
-  ~Graph();
+  Graph(Graph&& other) noexcept
+      : GraphView(std::exchange(other.graph_, nullptr), std::exchange(other.state_, nullptr)),
+        share_(std::move(other.share_)) {}
+  Graph& operator=(Graph&& other) noexcept {
+    std::swap(graph_, other.graph_);
+    std::swap(state_, other.state_);
+    std::swap(share_, other.share_);
+    return *this;
+  }
 
   // The handle, from now on the caller's to destroy: after the last exec made from it here. Views stay good
   // until then. Errors: Device; the graph is then still owned.
@@ -259,8 +297,8 @@ class Graph : public GraphView {
   friend class GraphView;
   friend class GraphExec;
   friend class Capture;
-  explicit Graph(std::shared_ptr<detail::GraphState> state) noexcept;
-  std::shared_ptr<detail::GraphState> shared_;
+  explicit Graph(detail::StateShare share) noexcept;
+  detail::StateShare share_;
 };
 
 // ---------------------------------------------------------------- memory of graphs

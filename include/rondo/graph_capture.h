@@ -58,7 +58,7 @@ class Capture {
   explicit Capture(CUstream stream, CaptureOptions options = {});
   // Into a graph that exists (CUDA 12.3); the first captured nodes wait for `after`. Ended by finish(). A
   // capture that breaks takes the graph with it, see there.
-  Capture(CUstream stream, GraphView into, After after, CaptureOptions options = {});
+  Capture(CUstream stream, GraphView into, const After& after, CaptureOptions options = {});
   // Ends the capture and drops what it has when end() was not reached. Like end(), on the thread that began
   // it, unless the mode is Relaxed (the driver's rule, 908).
   ~Capture();
@@ -92,7 +92,7 @@ class Capture {
   // What the next captured call will wait for.
   std::vector<Dependency> tip() const;
   // The next captured call waits for these instead.
-  void set_tip(After after);
+  void set_tip(const After& after);
   // make(graph, tip) adds a node after the tip, and captured work goes on after that node:
   //     c.graft([&](GraphView g, After tip) { return g.child(exec_graph, tip); });
   template <class Make>
@@ -117,7 +117,7 @@ class Capture {
  private:
   struct Info;
   Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream, std::optional<GraphView> into,
-          After after);
+          const After& after);
   Info info(CUstream stream) const;
   std::vector<CUstream> not_joined() const;
   CUresult stop(CUgraph* graph) noexcept;
@@ -127,7 +127,7 @@ class Capture {
   std::optional<Stream> own_;
   CUstream stream_ = nullptr;
   std::optional<GraphView> into_;
-  std::shared_ptr<detail::GraphState> state_;  // of the graph to come, or of the one that is captured into
+  detail::StateShare state_;  // of the graph to come, or of the one that is captured into
   bool active_ = false;
   bool lost_ = false;  // the graph that was captured into
   struct Fork {
@@ -152,7 +152,8 @@ template <class Work>
 Graph capture(Work&& work, CaptureOptions options = {});
 // Adds it to `into`, after `after` (CUDA 12.3).
 template <class Work>
-void capture_into(GraphView into, CUstream stream, After after, Work&& work, CaptureOptions options = {});
+void capture_into(GraphView into, CUstream stream, const After& after, Work&& work,
+                  CaptureOptions options = {});
 
 // In this scope, this thread may make calls that are unsafe in a capture (cudaMalloc, first use of a
 // library), as far as they concern no captured stream. For code that may run inside someone else's capture;
@@ -226,7 +227,7 @@ Graph capture(Work&& work, CaptureOptions options) {
   });
 }
 template <class Work>
-void capture_into(GraphView into, CUstream stream, After after, Work&& work, CaptureOptions options) {
+void capture_into(GraphView into, CUstream stream, const After& after, Work&& work, CaptureOptions options) {
   Capture c(stream, into, after, std::move(options));
   detail::run(c, work);
   c.finish();

@@ -153,6 +153,9 @@ class GraphExec {
  private:
   friend class Graph;
   explicit GraphExec(std::unique_ptr<detail::ExecState> state) noexcept;
+  // Why the update that answered `info` was refused. Throws for what is no refusal.
+  static void explain(const GraphView& graph, const driver::Driver& d, CUgraphExecUpdateResultInfo info,
+                      Updated* out);
   detail::ExecState& state() const;  // Error(Usage) when this was moved from
   std::unique_ptr<detail::ExecState> state_;
 };

@@ -23,7 +23,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 the program (or its source) is wrong; 2 the call is wrong: arguments, weights, instances;\n"
     "3 something that the machine lacks; 4 the device failed; 5 a fault of Rondo's own.\n"
     "Environment: RONDO_LOG=off|error|warn|info|debug, RONDO_CACHE_DIR, RONDO_CXX, RONDO_LIBCUDA, RONDO_LIBNVRTC, RONDO_LIBCUPTI,\n"
-    "RONDO_THREADS, RONDO_GRAPH_WATCH=off|log|retry|calls (docs/graph_diagnosis.md).";
+    "RONDO_THREADS, RONDO_GRAPH_WATCH=off|log|retry|calls (docs/graph_diagnosis.md),\n"
+    "RONDO_REPLAY=auto|never|always, RONDO_REPLAY_CHECK=0|1, RONDO_REPLAY_REPORT=FILE (for replay-report).";
 
 // "file:line:col: error: ..." stands as it is; anything else says which program speaks.
 void print_error(const rondo::Error& error) {
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
   add_weights(app);
   add_instances(app);
   add_doctor(app);
+  add_replay_report(app);
   if (argc > 1 && argv[1][0] != '-') {
     bool known = false;
     std::string verbs;

@@ -23,6 +23,7 @@ void add_bench(CLI::App& app);
 void add_weights(CLI::App& app);
 void add_instances(CLI::App& app);
 void add_doctor(CLI::App& app);
+void add_replay_report(CLI::App& app);
 
 // ---------------------------------------------------------------- shared by verbs
 

@@ -1,6 +1,7 @@
 #include "rondo/base/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <charconv>
@@ -50,6 +51,29 @@ GraphWatch watch() {
               fmt::format("RONDO_GRAPH_WATCH is '{}': expected off, log, retry or calls (also 1)", value));
 }
 
+ReplayPolicy replay() {
+  const std::string value = variable("RONDO_REPLAY");
+  if (value.empty() || value == "auto") return ReplayPolicy::Auto;
+  if (value == "never") return ReplayPolicy::Never;
+  if (value == "always") return ReplayPolicy::Always;
+  throw Error(ErrorKind::Usage, fmt::format("RONDO_REPLAY is '{}': expected auto, never or always", value));
+}
+
+bool replay_check() {
+  const std::string value = variable("RONDO_REPLAY_CHECK");
+  if (value.empty() || value == "0") return false;
+  if (value == "1") return true;
+  throw Error(ErrorKind::Usage, fmt::format("RONDO_REPLAY_CHECK is '{}': expected 0 or 1", value));
+}
+
+// Several processes of one program (ranks) write a file each.
+std::string replay_report() {
+  std::string value = variable("RONDO_REPLAY_REPORT");
+  const std::string id = std::to_string(::getpid());
+  for (size_t at = 0; (at = value.find("%p", at)) != std::string::npos; at += id.size()) value.replace(at, 2, id);
+  return value;
+}
+
 std::string cache_dir() {
   const std::string value = variable("RONDO_CACHE_DIR");
   if (value == "off") return "";
@@ -78,6 +102,9 @@ Options read_options() {
   o.log = log_level();
   o.threads = threads();
   o.graph_watch = watch();
+  o.replay = replay();
+  o.replay_check = replay_check();
+  o.replay_report = replay_report();
   return o;
 }
 

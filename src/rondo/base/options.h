@@ -8,6 +8,11 @@
 //   RONDO_LOG           off, error, warn (default), info or debug, on stderr
 //   RONDO_THREADS       workers of the cpu device, 1 to 1024 (else the hardware threads)
 //   RONDO_GRAPH_WATCH   how a capture that breaks finds the call: off, log (default), retry, or calls (also 1)
+//   RONDO_REPLAY        never: every region runs plainly; always: a graph wherever one can be made; auto (default): as
+//                       the region says
+//   RONDO_REPLAY_CHECK  1: every call of a region asks whether its buffers still exist; 0 (default): as the region says
+//   RONDO_REPLAY_REPORT a file that the report of all regions is written to when the process ends, for `rondo
+//                       replay-report`; %p in it is the process id
 #pragma once
 #include <string>
 
@@ -17,6 +22,8 @@ namespace rondo {
 
 // As rondo::graph::WatchCalls, which says what each does.
 enum class GraphWatch { Off, Log, Retry, Calls };
+// Auto: as rondo::replay::Options::policy says.
+enum class ReplayPolicy { Auto, Never, Always };
 
 struct Options {
   std::string libcuda;    // "" = look for it
@@ -29,6 +36,9 @@ struct Options {
   trace::Level log = trace::Level::Warn;
   int threads = 0;  // 0 = the hardware threads
   GraphWatch graph_watch = GraphWatch::Log;
+  ReplayPolicy replay = ReplayPolicy::Auto;
+  bool replay_check = false;
+  std::string replay_report;  // "" = none; with %p replaced
 };
 
 // Reads the environment now. Throws Error(Usage) naming the variable and its value.

@@ -49,6 +49,7 @@ namespace rondo::driver {
   X(cuMemGetInfo, 3020, required)                                      \
   X(cuMemHostAlloc, 2020, required)                                    \
   X(cuMemFreeHost, 2000, required)                                     \
+  X(cuPointerGetAttribute, 4000, required)                             \
   X(cuMemAllocAsync, 11020, required)                                  \
   X(cuMemFreeAsync, 11020, required)                                   \
   X(cuMemcpyHtoDAsync, 3020, required)                                 \

@@ -6,29 +6,6 @@
 namespace rondo::graph {
 namespace detail {
 
-GraphState::~GraphState() {
-  if (rare)
-    for (const auto& child : rare->moved_in) child->within = nullptr;  // an exec may keep the child's state
-  if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
-}
-
-void GraphState::lose() noexcept {
-  if (lost) return;
-  lost = true;
-  owned = false;
-  changed();
-  if (rare)
-    for (const auto& child : rare->moved_in) child->lose();
-  if (within) within->lose();
-}
-
-void throw_lost() {
-  throw Error(ErrorKind::Usage,
-              "this graph was lost when a capture into it, or into a part of it, broke: the driver destroys "
-              "such a graph. Build it anew; a graph that must outlive a broken capture takes the work as a "
-              "child: Graph work = capture(...); graph.child(work)");
-}
-
 Dependencies::Dependencies(const After& after) {
   const std::span<const Dependency> list = after.list();
   count_ = list.size() + after.nodes().size();  // one of them is empty
@@ -61,6 +38,7 @@ Dependencies::Dependencies(const After& after) {
 }  // namespace detail
 
 using detail::GraphState;
+using detail::StateShare;
 
 namespace {
 
@@ -219,56 +197,40 @@ Graph GraphView::clone() const {
   const driver::Driver& d = driver();
   CUgraph copy = nullptr;
   RONDO_GRAPH_CHECK(d, Build, cuGraphClone(&copy, graph_), "");
-  auto state = std::make_shared<GraphState>(d, copy, true);
-  state->own = state_ && state_->all_own();
-  state->plain = state_ && state_->all_plain();
-  return Graph(std::move(state));
+  StateShare share = StateShare::make(d, copy);
+  share->own = state_ && state_->all_own();
+  share->plain = state_ && state_->all_plain();
+  return Graph(std::move(share));
 }
 
 // ---------------------------------------------------------------- Graph
 
-Graph::Graph(std::shared_ptr<GraphState> state) noexcept
-    : GraphView(state->graph, state.get()), shared_(std::move(state)) {}
+Graph::Graph(StateShare share) noexcept : GraphView(share->graph, share.get()), share_(std::move(share)) {}
 
 namespace {
-std::shared_ptr<GraphState> make_empty() {
+StateShare make_empty() {
   const driver::Driver& d = driver::driver();
-  auto state = std::make_shared<GraphState>(d, nullptr, true);
-  RONDO_GRAPH_CHECK(d, Build, cuGraphCreate(&state->graph, 0), "");
-  state->own = state->plain = true;
-  return state;
+  StateShare share = StateShare::make(d, nullptr);
+  RONDO_GRAPH_CHECK(d, Build, cuGraphCreate(&share->graph, 0), "");
+  share->own = share->plain = true;
+  return share;
 }
 }  // namespace
 
 Graph::Graph() : Graph(make_empty()) {}
 
-Graph Graph::adopt(CUgraph graph) {
-  return Graph(std::make_shared<GraphState>(driver::driver(), graph, true));
-}
-
-Graph::Graph(Graph&& other) noexcept
-    : GraphView(std::exchange(other.graph_, nullptr), std::exchange(other.state_, nullptr)),
-      shared_(std::move(other.shared_)) {}
-
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(graph_, other.graph_);
-  std::swap(state_, other.state_);
-  shared_.swap(other.shared_);
-  return *this;
-}
-
-Graph::~Graph() = default;
+Graph Graph::adopt(CUgraph graph) { return Graph(StateShare::make(driver::driver(), graph)); }
 
 CUgraph Graph::release() {
   const CUgraph graph = get();
-  if (shared_) {
+  if (share_) {
     // Views that were made of it look at the state, which therefore stays as long as the driver's graph.
-    keep(shared_);
-    shared_->owned = false;
+    keep(std::make_shared<const StateShare>(share_));
+    share_->owned = false;
   }
   graph_ = nullptr;
   state_ = nullptr;
-  shared_.reset();
+  share_ = StateShare();
   return graph;
 }
 

@@ -117,7 +117,7 @@ Capture::Info Capture::info(CUstream stream) const {
 }
 
 Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream stream,
-                 std::optional<GraphView> into, After after)
+                 std::optional<GraphView> into, const After& after)
     : driver_(&driver::driver()),
       options_(std::move(options)),
       own_(std::move(own)),
@@ -151,7 +151,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
     const detail::Dependencies deps(after);
     if (into_->state_) {
       detail::expect_not_lost(into_->state_);
-      state_ = into_->state_->shared_from_this();
+      state_ = detail::StateShare(into_->state_);
       into_->state_->own = into_->state_->plain = false;
       into_->state_->changed();
     }
@@ -162,7 +162,7 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
                       describe_stream(stream_));
 #endif
   } else {
-    state_ = std::make_shared<GraphState>(d, nullptr, true);
+    state_ = detail::StateShare::make(d, nullptr);
     RONDO_GRAPH_CHECK(d, Capture, cuStreamBeginCapture(stream_, options_.mode), describe_stream(stream_));
   }
   active_ = true;
@@ -174,7 +174,7 @@ Capture::Capture(CaptureOptions options)
     : Capture(std::move(options), Stream::create(), nullptr, std::nullopt, {}) {}
 Capture::Capture(CUstream stream, CaptureOptions options)
     : Capture(std::move(options), std::nullopt, stream, std::nullopt, {}) {}
-Capture::Capture(CUstream stream, GraphView into, After after, CaptureOptions options)
+Capture::Capture(CUstream stream, GraphView into, const After& after, CaptureOptions options)
     : Capture(std::move(options), std::nullopt, stream, into, after) {}
 
 Capture* Capture::current() noexcept {
@@ -365,7 +365,7 @@ std::vector<Dependency> Capture::tip() const {
   return std::move(now.tip);
 }
 
-void Capture::set_tip(After after) {
+void Capture::set_tip(const After& after) {
   if (!active_) throw_ended();
   const driver::Driver& d = *driver_;
   detail::Dependencies deps(after);

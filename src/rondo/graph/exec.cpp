@@ -50,8 +50,7 @@ unsigned long long flags_of(const InstantiateOptions& o) {
          (o.node_priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0);
 }
 
-std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph,
-                                     const std::shared_ptr<detail::GraphState>& source,
+std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph, const detail::StateShare& source,
                                      const InstantiateOptions& options) {
   if (options.auto_free && options.device_launch)
     throw Error(
@@ -102,7 +101,7 @@ std::string update_reason(const driver::Driver& d, CUresult code, const CUgraphE
 
 GraphExec Graph::instantiate(const InstantiateOptions& options) const {
   const driver::Driver& d = driver();
-  return GraphExec(make_exec(d, graph_, shared_, options));
+  return GraphExec(make_exec(d, graph_, share_, options));
 }
 
 GraphExec::GraphExec(std::unique_ptr<ExecState> state) noexcept : state_(std::move(state)) {}
@@ -138,8 +137,16 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   detail::ExecShared& known = *s.shared;
   Updated out;
   const bool new_plain = graph.state_ && graph.state_->all_plain();
+  CUgraphExecUpdateResultInfo info{};
+  if (known.plain && new_plain) [[likely]] {  // nothing to compare
+    out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
+    out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    out.result = info.result;
+    if (!out.ok) explain(graph, d, info, &out);
+    return out;
+  }
   std::shared_ptr<const detail::AttributeRecord> record;
-  if (check == AttributeCheck::Compare && !(known.plain && new_plain)) {
+  if (check == AttributeCheck::Compare) {
     detail::GraphState* source = known.source.get();
     if (!known.record && source && source->version == known.version)
       known.record = detail::read_attributes(d, source->graph, source, nullptr);
@@ -164,14 +171,19 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
       return out;
     }
   }
-  CUgraphExecUpdateResultInfo info{};
   out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
   out.result = info.result;
-  if (out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
-    out.ok = true;
-    if (check == AttributeCheck::Skip && !(known.plain && new_plain)) known.forget();
-    return out;
-  }
+  out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  if (!out.ok)
+    explain(graph, d, info, &out);
+  else if (check == AttributeCheck::Skip)
+    known.forget();
+  return out;
+}
+
+void GraphExec::explain(const GraphView& graph, const driver::Driver& d, CUgraphExecUpdateResultInfo info,
+                        Updated* to) {
+  Updated& out = *to;
   // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
   // result that says success (driver 580).
   if (out.code == CUDA_ERROR_NOT_SUPPORTED)
@@ -182,7 +194,6 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
   out.node = graph.view(info.errorNode);
   out.from_node = graph.view(info.errorFromNode);
   out.reason = update_reason(d, out.code, info);
-  return out;
 }
 
 UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCheck check) {
@@ -194,7 +205,7 @@ UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCh
     const std::lock_guard lock(s.lock);  // another thread may be putting a new exec in place
     options = s.shared->options;
   }
-  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.shared_, options);
+  std::unique_ptr<ExecState> fresh = make_exec(*s.driver, graph.graph_, graph.share_, options);
   trace::note(trace::Level::Info, "graph.reinstantiated", updated.reason);
   {
     // The lock stays where other threads wait for it; what it protects changes hands.

@@ -100,7 +100,7 @@ void call_host(void* work) {
   else                                           \
     node = add_generic(d, graph_, deps, type, context, [&]([[maybe_unused]] auto& params_out) __VA_ARGS__)
 
-NodeView GraphView::add(const KernelParams& params, After after) {
+NodeView GraphView::add(const KernelParams& params, const After& after) {
   const CUDA_KERNEL_NODE_PARAMS& p = *params.raw;
   // The usual node, without what the general way has to look after.
   const std::span<const Dependency> list = after.list();
@@ -143,32 +143,32 @@ NodeView GraphView::add(const KernelParams& params, After after) {
   return view(node);
 }
 
-NodeView GraphView::copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, After after) {
+NodeView GraphView::copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, const After& after) {
   CUDA_MEMCPY3D p = line(bytes);
   p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   p.srcDevice = from, p.dstDevice = to;
   return add(p, after);
 }
-NodeView GraphView::copy(CUdeviceptr to, const void* from, size_t bytes, After after) {
+NodeView GraphView::copy(CUdeviceptr to, const void* from, size_t bytes, const After& after) {
   CUDA_MEMCPY3D p = line(bytes);
   p.srcMemoryType = CU_MEMORYTYPE_HOST, p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   p.srcHost = from, p.dstDevice = to;
   return add(p, after);
 }
-NodeView GraphView::copy(void* to, CUdeviceptr from, size_t bytes, After after) {
+NodeView GraphView::copy(void* to, CUdeviceptr from, size_t bytes, const After& after) {
   CUDA_MEMCPY3D p = line(bytes);
   p.srcMemoryType = CU_MEMORYTYPE_DEVICE, p.dstMemoryType = CU_MEMORYTYPE_HOST;
   p.srcDevice = from, p.dstHost = to;
   return add(p, after);
 }
-NodeView GraphView::copy(void* to, const void* from, size_t bytes, After after) {
+NodeView GraphView::copy(void* to, const void* from, size_t bytes, const After& after) {
   CUDA_MEMCPY3D p = line(bytes);
   p.srcMemoryType = p.dstMemoryType = CU_MEMORYTYPE_HOST;
   p.srcHost = from, p.dstHost = to;
   return add(p, after);
 }
 
-NodeView GraphView::add(const CUDA_MEMCPY3D& p, After after) {
+NodeView GraphView::add(const CUDA_MEMCPY3D& p, const After& after) {
   const CUcontext context = current_context(driver());
   RONDO_ADD(CU_GRAPH_NODE_TYPE_MEMCPY, describe_copy(p),
             cuGraphAddMemcpyNode(&node, graph_, deps.nodes(), deps.count(), &p, context), {
@@ -178,7 +178,8 @@ NodeView GraphView::add(const CUDA_MEMCPY3D& p, After after) {
   return view(node);
 }
 
-NodeView GraphView::fill(CUdeviceptr to, unsigned value, size_t count, unsigned element_bytes, After after) {
+NodeView GraphView::fill(CUdeviceptr to, unsigned value, size_t count, unsigned element_bytes,
+                         const After& after) {
   CUDA_MEMSET_NODE_PARAMS p{};
   p.dst = to;
   p.value = value;
@@ -188,7 +189,7 @@ NodeView GraphView::fill(CUdeviceptr to, unsigned value, size_t count, unsigned 
   return add(p, after);
 }
 
-NodeView GraphView::add(const CUDA_MEMSET_NODE_PARAMS& p, After after) {
+NodeView GraphView::add(const CUDA_MEMSET_NODE_PARAMS& p, const After& after) {
   const CUcontext context = current_context(driver());
   RONDO_ADD(CU_GRAPH_NODE_TYPE_MEMSET,
             fmt::format("fill of {} elements of {} bytes, {} rows", p.width, p.elementSize, p.height),
@@ -201,7 +202,7 @@ NodeView GraphView::add(const CUDA_MEMSET_NODE_PARAMS& p, After after) {
   return view(node);
 }
 
-NodeView GraphView::add(const CUDA_HOST_NODE_PARAMS& p, After after) {
+NodeView GraphView::add(const CUDA_HOST_NODE_PARAMS& p, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_HOST, "host node",
             cuGraphAddHostNode(&node, graph_, deps.nodes(), deps.count(), &p), {
               params_out.host.fn = p.fn;
@@ -210,7 +211,7 @@ NodeView GraphView::add(const CUDA_HOST_NODE_PARAMS& p, After after) {
   return view(node);
 }
 
-NodeView GraphView::host(std::function<void()> work, After after) {
+NodeView GraphView::host(std::function<void()> work, const After& after) {
   if (!work)
     throw Error(ErrorKind::Usage,
                 "a host node without a function: it would throw at every launch, where nobody sees it. Give "
@@ -223,7 +224,7 @@ NodeView GraphView::host(std::function<void()> work, After after) {
   return add(p, after);
 }
 
-NodeView GraphView::child(const GraphView& child, After after) {
+NodeView GraphView::child(const GraphView& child, const After& after) {
   (void)child.driver();
   check_child(graph_, state_, child.graph_, child.state_);
   RONDO_ADD(CU_GRAPH_NODE_TYPE_GRAPH, "child graph",
@@ -236,13 +237,13 @@ NodeView GraphView::child(const GraphView& child, After after) {
   return view(node);
 }
 
-NodeView GraphView::child(Graph&& child, After after) {
+NodeView GraphView::child(Graph&& child, const After& after) {
   require(Feature::ChildMove);
 #if CUDA_VERSION >= 12090
   (void)child.driver();
   check_child(graph_, state_, child.graph_, child.state_);
   // Whoever else holds it would be left with the nodes of a graph that its parent destroys.
-  if (child.shared_.use_count() > 1)
+  if (!child.share_.only())
     throw Error(
         ErrorKind::Usage,
         "the graph that is to be moved in as a child is in use: an executable graph was made from it, "
@@ -257,7 +258,7 @@ NodeView GraphView::child(Graph&& child, After after) {
         p.graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
       });
   // The parent destroys it from now on; views of its nodes stay good as long as the parent does.
-  const std::shared_ptr<detail::GraphState> moved = std::move(child.shared_);
+  const detail::StateShare moved = std::move(child.share_);
   moved->owned = false;
   child.graph_ = nullptr;
   child.state_ = nullptr;
@@ -267,7 +268,7 @@ NodeView GraphView::child(Graph&& child, After after) {
     state_->make_rare().moved_in.push_back(moved);
     moved->within = state_;
   } else {
-    keep(moved);
+    keep(std::make_shared<const detail::StateShare>(moved));
   }
   return view(node);
 #else
@@ -276,27 +277,27 @@ NodeView GraphView::child(Graph&& child, After after) {
 #endif
 }
 
-NodeView GraphView::empty(After after) {
+NodeView GraphView::empty(const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_EMPTY, "empty node",
             cuGraphAddEmptyNode(&node, graph_, deps.nodes(), deps.count()), {});
   return view(node);
 }
 
-NodeView GraphView::record(CUevent event, After after) {
+NodeView GraphView::record(CUevent event, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_EVENT_RECORD, "event record node",
             cuGraphAddEventRecordNode(&node, graph_, deps.nodes(), deps.count(), event),
             { params_out.eventRecord.event = event; });
   return view(node);
 }
 
-NodeView GraphView::wait(CUevent event, After after) {
+NodeView GraphView::wait(CUevent event, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_WAIT_EVENT, "event wait node",
             cuGraphAddEventWaitNode(&node, graph_, deps.nodes(), deps.count(), event),
             { params_out.eventWait.event = event; });
   return view(node);
 }
 
-NodeView GraphView::add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& p, After after) {
+NodeView GraphView::add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& p, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, fmt::format("signal of {} semaphores", p.numExtSems),
             cuGraphAddExternalSemaphoresSignalNode(&node, graph_, deps.nodes(), deps.count(), &p), {
               params_out.extSemSignal.extSemArray = p.extSemArray;
@@ -306,7 +307,7 @@ NodeView GraphView::add(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS& p, After after) {
   return view(node);
 }
 
-NodeView GraphView::add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& p, After after) {
+NodeView GraphView::add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& p, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT, fmt::format("wait for {} semaphores", p.numExtSems),
             cuGraphAddExternalSemaphoresWaitNode(&node, graph_, deps.nodes(), deps.count(), &p), {
               params_out.extSemWait.extSemArray = p.extSemArray;
@@ -316,7 +317,7 @@ NodeView GraphView::add(const CUDA_EXT_SEM_WAIT_NODE_PARAMS& p, After after) {
   return view(node);
 }
 
-Allocation GraphView::alloc(size_t bytes, After after) {
+Allocation GraphView::alloc(size_t bytes, const After& after) {
   CUdevice device = 0;
   RONDO_GRAPH_CHECK(driver(), Build, cuCtxGetDevice(&device), "");
   CUDA_MEM_ALLOC_NODE_PARAMS p{};
@@ -328,7 +329,7 @@ Allocation GraphView::alloc(size_t bytes, After after) {
   return {node, p.dptr};
 }
 
-NodeView GraphView::add(CUDA_MEM_ALLOC_NODE_PARAMS* p, After after) {
+NodeView GraphView::add(CUDA_MEM_ALLOC_NODE_PARAMS* p, const After& after) {
   // An alloc node cannot wait by an edge with data: those end at kernels.
   RONDO_ADD(CU_GRAPH_NODE_TYPE_MEM_ALLOC, fmt::format("{} bytes", p->bytesize),
             cuGraphAddMemAllocNode(&node, graph_, deps.nodes(), deps.count(), p), {
@@ -345,14 +346,15 @@ NodeView GraphView::add(CUDA_MEM_ALLOC_NODE_PARAMS* p, After after) {
   return view(node);
 }
 
-NodeView GraphView::free(CUdeviceptr address, After after) {
+NodeView GraphView::free(CUdeviceptr address, const After& after) {
   RONDO_ADD(CU_GRAPH_NODE_TYPE_MEM_FREE, fmt::format("address {:#x}", address),
             cuGraphAddMemFreeNode(&node, graph_, deps.nodes(), deps.count(), address),
             { params_out.free.dptr = address; });
   return view(node);
 }
 
-NodeView GraphView::batch(std::span<const CUstreamBatchMemOpParams> operations, unsigned flags, After after) {
+NodeView GraphView::batch(std::span<const CUstreamBatchMemOpParams> operations, unsigned flags,
+                          const After& after) {
   CUDA_BATCH_MEM_OP_NODE_PARAMS p{};
   p.ctx = current_context(driver());
   p.count = static_cast<unsigned>(operations.size());
@@ -384,7 +386,8 @@ ConditionHandle GraphView::condition([[maybe_unused]] std::optional<unsigned> de
   return handle;
 }
 
-Condition GraphView::add_condition(ConditionHandle handle, ConditionKind kind, unsigned bodies, After after) {
+Condition GraphView::add_condition(ConditionHandle handle, ConditionKind kind, unsigned bodies,
+                                   const After& after) {
   Condition made;
 #if CUDA_VERSION >= 12030
   const driver::Driver& d = driver();
@@ -417,19 +420,19 @@ Condition GraphView::add_condition(ConditionHandle handle, ConditionKind kind, u
   return made;
 }
 
-Condition GraphView::if_node(ConditionHandle handle, After after) {
+Condition GraphView::if_node(ConditionHandle handle, const After& after) {
   require(Feature::Conditional);
   return add_condition(handle, ConditionKind::If, 1, after);
 }
-Condition GraphView::if_else_node(ConditionHandle handle, After after) {
+Condition GraphView::if_else_node(ConditionHandle handle, const After& after) {
   require(Feature::ConditionalElse);
   return add_condition(handle, ConditionKind::IfElse, 2, after);
 }
-Condition GraphView::while_node(ConditionHandle handle, After after) {
+Condition GraphView::while_node(ConditionHandle handle, const After& after) {
   require(Feature::Conditional);
   return add_condition(handle, ConditionKind::While, 1, after);
 }
-Condition GraphView::switch_node(ConditionHandle handle, unsigned cases, After after) {
+Condition GraphView::switch_node(ConditionHandle handle, unsigned cases, const After& after) {
   require(Feature::ConditionalSwitch);
   if (cases == 0)
     throw Error(ErrorKind::Usage,

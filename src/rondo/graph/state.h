@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -37,11 +38,30 @@ struct AttributeRecord {
   std::vector<uint32_t> order;
 };
 
-struct GraphState : std::enable_shared_from_this<GraphState> {
-  GraphState(const driver::Driver& d, CUgraph g, bool is_owned) : driver(d), graph(g), owned(is_owned) {}
+// How many states' memory a thread keeps for its next graphs. None where AddressSanitizer looks for uses of
+// what is gone.
+#if defined(__SANITIZE_ADDRESS__)
+#define RONDO_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RONDO_ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifdef RONDO_ADDRESS_SANITIZER
+inline constexpr unsigned kKeptStates = 0;
+#else
+inline constexpr unsigned kKeptStates = 32;
+#endif
+
+// Made and held by StateShare only. It is all that a graph costs beside the driver's, so it is small, and its
+// memory comes from what graphs before it have left (state.cpp).
+struct GraphState final {
+  GraphState(const driver::Driver& d, CUgraph g) noexcept : driver(d), graph(g) {}
   ~GraphState();
   GraphState(const GraphState&) = delete;
   GraphState& operator=(const GraphState&) = delete;
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block) noexcept;
 
   // Something about nodes or attributes is different from here on.
   void changed() noexcept {
@@ -66,18 +86,22 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
 
   const driver::Driver& driver;
   CUgraph graph;
-  bool owned;
+  std::atomic<uint32_t> shares{1};
+  bool owned = true;
   bool lost = false;
   // Every node and attribute came through Rondo one by one, and no attribute that cannot be read back.
   bool own = false;
   // And there is no attribute at all: nothing needs to be read.
   bool plain = false;
+  // Execs that several threads use read the graph that they were made from when they are updated.
+  SpinLock reading;
   uint64_t version = 0;
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
-  // What few graphs have. The rest is small on purpose: it is all that a graph costs beside the driver's.
+  GraphState* within = nullptr;                   // what it was moved into
+  // What few graphs have.
   struct Rare {
     std::unordered_map<CUgraphNode, Condition> conditions;
-    std::vector<std::shared_ptr<GraphState>> moved_in;  // children: their nodes' views point to these
+    std::vector<StateShare> moved_in;  // children: their nodes' views point to these
   };
   std::unique_ptr<Rare> rare;
   Rare& make_rare() {
@@ -89,9 +113,6 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
     const auto at = rare->conditions.find(node);
     return at == rare->conditions.end() ? nullptr : &at->second;
   }
-  GraphState* within = nullptr;                       // what it was moved into
-  // Execs that several threads use read the graph that they were made from when they are updated.
-  SpinLock reading;
 };
 
 [[noreturn]] void throw_lost();
@@ -107,7 +128,7 @@ inline const GraphState* root_of(const GraphState* state) noexcept {
 }
 
 struct ExecShared {
-  std::shared_ptr<GraphState> source;  // null: an adopted exec
+  StateShare source;  // null: an adopted exec
   InstantiateOptions options;
   bool plain = false;
   uint64_t version = 0;                           // of source, when the attributes were those of the exec

@@ -1,0 +1,74 @@
+#include "rondo/replay/playable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rondo/driver/driver.h"
+
+namespace rondo::replay {
+
+Playable::Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged)
+    : recording_(std::move(recording)),
+      recorded_(std::move(recorded)),
+      memory_(std::move(memory)),
+      staged_(std::move(staged)),
+      last_(recorded_.arguments().begin(), recorded_.arguments().end()),
+      put_(last_) {
+  for (size_t i = 0; i < staged_.size(); ++i) {
+    if (!staged_[i]) continue;
+    copies_ = true;
+    copied_bytes_ += last_[i].bytes * (last_[i].kind == Kind::InOut ? 2 : 1);
+  }
+  if (copies_) done_ = graph::Event::create();
+}
+
+size_t Playable::staged_count() const noexcept {
+  return static_cast<size_t>(std::count(staged_.begin(), staged_.end(), true));
+}
+
+unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
+  std::copy(arguments.begin(), arguments.end(), last_.begin());
+  if (!copies_) {
+    const unsigned patched = recording_->patch(arguments, stream);
+    recording_->launch(stream);
+    return patched;
+  }
+  const driver::Driver& d = driver::driver();
+  for (size_t i = 0; i < put_.size(); ++i)
+    if (!staged_[i]) put_[i] = arguments[i];
+  const unsigned patched = recording_->patch(put_, stream);
+  if (stream != stream_) done_->wait_in(stream);  // the last play may still use what is copied to
+  for (size_t i = 0; i < put_.size(); ++i)
+    if (staged_[i] && arguments[i].kind != Kind::Out)
+      copy(d, put_[i].value, memory_[i], arguments[i].value, memory_[i], arguments[i].bytes, stream);
+  recording_->launch(stream);
+  copy_back(arguments, stream);
+  stream_ = stream;
+  return patched;
+}
+
+void Playable::copy_back(std::span<const Argument> arguments, CUstream stream) {
+  const driver::Driver& d = driver::driver();
+  bool any = false;
+  for (size_t i = 0; i < put_.size(); ++i) {
+    if (!staged_[i] || !arguments[i].written()) continue;
+    for (int tries = 0;; ++tries) {
+      try {
+        copy(d, arguments[i].value, memory_[i], put_[i].value, memory_[i], arguments[i].bytes, stream);
+        break;
+      } catch (const Error& e) {
+        if (!any) throw;
+        if (tries) throw PartlyDone(e.kind(), fmt::format("results of a replay are lost: {}", e.what()));
+      }
+    }
+    any = true;
+  }
+  try {
+    done_->record(stream);
+  } catch (const Error&) {  // the work is in the stream, so the call is done
+    (void)d.cuStreamSynchronize(stream);
+  }
+}
+
+}  // namespace rondo::replay

@@ -1,0 +1,56 @@
+// A recording with what is copied for it: what a region launches instead of the work.
+//
+// Comes in: a call's arguments. Goes out: its work in the call's stream.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rondo/replay/recording.h"
+#include "rondo/replay/shadow.h"
+
+namespace rondo::replay {
+
+// Some of what the caller owns is written and some is not, so that the call can neither be taken as done nor be done
+// again. It goes to the caller.
+struct PartlyDone : Error {
+  using Error::Error;
+};
+
+class Playable {
+ public:
+  // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
+  Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged);
+
+  // How many nodes were patched. Errors: Device, before anything of the caller's is written; PartlyDone.
+  unsigned play(std::span<const Argument> arguments, CUstream stream);
+  // The same, for arguments that are those of the last play.
+  void play_again(CUstream stream) {
+    if (!copies_) [[likely]] return recording_->launch(stream);
+    (void)play(last_, stream);
+  }
+
+  const Recording& recording() const noexcept { return *recording_; }
+  bool copies() const noexcept { return copies_; }
+  uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
+  uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
+  size_t staged_count() const noexcept;
+  void drop_unstaged() { recorded_.keep_only(staged_); }
+  Shadow& recorded() noexcept { return recorded_; }
+
+ private:
+  std::unique_ptr<Recording> recording_;
+  Shadow recorded_;
+  std::vector<Memory> memory_;
+  std::vector<bool> staged_;
+  std::vector<Argument> last_;  // as the caller gave them
+  std::vector<Argument> put_;   // with the recorded addresses of what is staged
+  bool copies_ = false;
+  uint64_t copied_bytes_ = 0;
+  CUstream stream_ = nullptr;  // of the last play
+  std::optional<graph::Event> done_;  // of the last play with copies: another stream waits for it
+  void copy_back(std::span<const Argument> arguments, CUstream stream);
+};
+
+}  // namespace rondo::replay

@@ -1,0 +1,249 @@
+#include "rondo/replay/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "rondo/driver/driver.h"
+#include "rondo/replay/signature.h"
+
+namespace rondo::replay {
+namespace {
+
+// What keeps the work from being a recording, in words.
+struct Refused {
+  std::string reason;
+};
+
+struct Captured {
+  graph::Graph graph;
+  Image image;
+};
+
+std::vector<Span64> ranges(std::span<const Argument> arguments) {
+  std::vector<Span64> out;
+  for (const Argument& a : arguments)
+    if (a.buffer() && a.bytes) out.push_back({a.value, a.bytes});
+  return out;
+}
+
+Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments) {
+  graph::Graph graph = graph::capture([&](CUstream stream) { work(stream, arguments.data()); });
+  Image image = read_image(graph, ranges(arguments));
+  if (image.nodes.empty())
+    throw Refused{"it puts nothing into the stream that it is given: give that stream to its kernels and library handles"};
+  return {std::move(graph), std::move(image)};
+}
+
+// Arguments that are the same in both captures have no place to be found.
+std::vector<Argument> only(std::span<const Argument> arguments, const std::vector<bool>& moved) {
+  std::vector<Argument> out(arguments.begin(), arguments.end());
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!moved[i]) out[i] = {0, 8, Kind::Fixed, Element::Bytes, 0};
+  return out;
+}
+
+class Finder {
+ public:
+  Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b)
+      : work_(work), a_(a.arguments()), b_(b.arguments()), elsewhere_(ranges(real)), first_(capture(work, a_)) {}
+
+  // Of a second capture in which the arguments in `moved` are others.
+  Discovery find(const std::vector<bool>& moved) const {
+    std::vector<Argument> second(a_.begin(), a_.end());
+    for (size_t i = 0; i < second.size(); ++i) {
+      if (!moved[i]) continue;
+      second[i].value = second[i].kind == Kind::Live ? perturbed(second[i]) : b_[i].value;
+    }
+    const Captured other = capture(work_, second);
+    return discover(first_.image, only(a_, moved), other.image, only(second, moved), elsewhere_);
+  }
+  Captured take() { return std::move(first_); }
+
+ private:
+  const detail::WorkRef& work_;
+  std::span<const Argument> a_, b_;
+  std::vector<Span64> elsewhere_;
+  Captured first_;
+};
+
+std::string join(const std::vector<Problem>& problems) {
+  std::string out;
+  for (size_t i = 0; i < problems.size() && i < 3; ++i) out += (i ? "; " : "") + problems[i].text;
+  if (problems.size() > 3) out += fmt::format("; and {} more", problems.size() - 3);
+  return out;
+}
+
+struct Places {
+  std::vector<Slot> slots;
+  std::vector<bool> staged;
+  std::string note;
+};
+
+// Slots of all arguments but the staged ones. Live scalars that are not to be found become `fixed`, buffers that are
+// not to be found are staged where they may be.
+Places find_places(const Finder& finder, std::span<const Argument> arguments, Staging staging, std::vector<bool>* fixed) {
+  const size_t n = arguments.size();
+  Places out{{}, std::vector<bool>(n), ""};
+  std::vector<bool> moved(n);
+  for (size_t i = 0; i < n; ++i) {
+    const Argument& a = arguments[i];
+    if (a.buffer()) {
+      out.staged[i] = staging == Staging::always && a.value && a.bytes;
+      moved[i] = a.value && !out.staged[i];
+    } else {
+      moved[i] = a.kind == Kind::Live && !special(a) && !(*fixed)[i];
+    }
+  }
+  for (bool tried_each = false;;) {
+    Discovery found = finder.find(moved);
+    if (found.problems.empty() && found.fixed.empty()) {
+      out.slots = std::move(found.slots);
+      return out;
+    }
+    bool progress = false;
+    for (const uint16_t i : found.fixed)
+      if (moved[i]) (*fixed)[i] = true, moved[i] = false, progress = true;
+    if (progress) continue;
+    if (tried_each || staging == Staging::never) throw Refused{join(found.problems)};
+    tried_each = true;
+    if (const Discovery still = finder.find(std::vector<bool>(n)); !still.problems.empty())
+      throw Refused{join(still.problems)};
+    for (size_t i = 0; i < n; ++i) {
+      if (!moved[i] || !arguments[i].buffer() || !arguments[i].bytes) continue;
+      std::vector<bool> alone(n);
+      alone[i] = true;
+      const Discovery one = finder.find(alone);
+      if (one.problems.empty()) continue;
+      moved[i] = false, out.staged[i] = true, progress = true;
+      out.note += fmt::format("{}{} is copied: {}", out.note.empty() ? "" : "; ", describe_argument(arguments, i),
+                              join(one.problems));
+    }
+    if (!progress) throw Refused{join(found.problems)};
+  }
+}
+
+// A buffer in very many nodes is cheaper to copy than to patch, if its address changes.
+void stage_by_cost(std::span<const Argument> arguments, const RecordOptions& options, CUstream stream, Places* places) {
+  if (options.staging != Staging::auto_) return;
+  std::vector<std::set<uint32_t>> nodes(arguments.size());
+  for (const Slot& s : places->slots) nodes[s.argument].insert(s.node);
+  if (std::all_of(nodes.begin(), nodes.end(), [](const auto& of) { return of.size() < 8; })) return;
+  const Costs costs = machine_costs(stream);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    if (!a.buffer() || nodes[i].empty() || i >= options.changes.size() || !options.changes[i]) continue;
+    const double copies = a.kind == Kind::InOut ? 2 : 1;
+    const double copying = copies * (costs.copy_us + static_cast<double>(a.bytes) / costs.copy_bytes_per_us);
+    const double patching = static_cast<double>(nodes[i].size()) * costs.set_node_us;
+    if (copying >= patching) continue;
+    places->staged[i] = true;
+    std::erase_if(places->slots, [&](const Slot& s) { return s.argument == i; });
+    places->note += fmt::format("{}{} is copied ({:.1f} us), as {} nodes hold it ({:.1f} us to patch)",
+                                places->note.empty() ? "" : "; ", describe_argument(arguments, i), copying,
+                                nodes[i].size(), patching);
+  }
+}
+
+uint64_t free_bytes(const driver::Driver& d) {
+  size_t free = 0, total = 0;
+  return d.cuMemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
+}
+
+// Plain on the call's arguments, replayed on `fresh`: the results must agree, and nothing else may be touched.
+void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream stream, const RecordOptions& options,
+           const std::vector<bool>& staged, Shadow* fresh, Playable* playable, Recorded* out) {
+  const graph::Stream wait = graph::Stream::borrow(stream);
+  Shadow& recorded = playable->recorded();
+  std::vector<uint64_t> hashes(real.size());
+  for (size_t i = 0; i < real.size(); ++i) {
+    if (!real[i].buffer() || !real[i].value) continue;
+    fresh->poison(i, real[i], stream);
+    if (real[i].kind != Kind::Out) fresh->fill(i, real[i], stream);
+    if (!staged[i]) recorded.poison(i, real[i], stream);
+  }
+  wait.synchronize();
+  for (size_t i = 0; i < real.size(); ++i)
+    if (real[i].buffer() && real[i].value && !staged[i]) hashes[i] = recorded.hash(i, stream);
+
+  out->called = true;
+  work(stream, real.data());
+  try {
+    // Live scalars are those of the call.
+    std::vector<Argument> now(fresh->arguments().begin(), fresh->arguments().end());
+    (void)playable->play(now, stream);
+    wait.synchronize();
+    for (size_t i = 0; i < real.size(); ++i) {
+      if (!real[i].buffer() || !real[i].value) continue;
+      const std::string name = describe_argument(real, i);
+      if (std::string guard = fresh->guards_still(i, stream); !guard.empty())
+        throw Refused{fmt::format("{} is {}: it works on more memory than it says", name, guard)};
+      if (std::string differ = fresh->compare(i, real[i], options.proof, options.tolerance, stream); !differ.empty())
+        throw Refused{fmt::format("the replay does not do what the plain run does: {}: {}. It uses something that is no "
+                                  "argument, writes only a part of an 'out', or is not the same from run to run "
+                                  "(Proof::tolerance allows rounding)",
+                                  name, differ)};
+      if (!staged[i] && recorded.hash(i, stream) != hashes[i])
+        throw Refused{fmt::format("the replay writes to where {} was recorded: an address that was not found", name)};
+    }
+  } catch (const std::exception& e) {  // not the work's any more
+    throw Refused{fmt::format("the replay that was to prove it failed: {}", e.what())};
+  }
+}
+
+}  // namespace
+
+Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments, CUstream stream,
+                const RecordOptions& options) {
+  Recorded out;
+  out.fixed = options.fixed;
+  out.fixed.resize(arguments.size());
+  bool in_plain = false;  // what it throws there is the caller's
+  try {
+    const driver::Driver& d = driver::driver();
+    const std::vector<Memory> memory = memory_of(arguments);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (memory[i] == Memory::Pageable)
+        throw Refused{describe_argument(arguments, i) +
+                      " is ordinary host memory, which copies do not read when they are replayed: use page-locked memory"};
+      if (const int other = overlapping(arguments, i); other >= 0)
+        throw Refused{fmt::format("{} and {} share memory: pass it once, as inout", describe_argument(arguments, i),
+                                  describe_argument(arguments, static_cast<size_t>(other)))};
+    }
+    Shadow recorded(arguments, memory);
+    std::optional<Shadow> fresh(std::in_place, arguments, memory);
+    Finder finder(work, arguments, recorded, *fresh);
+    Places places = find_places(finder, arguments, options.staging, &out.fixed);
+    stage_by_cost(arguments, options, stream, &places);
+    out.note = places.note;
+
+    Captured first = finder.take();
+    const uint64_t before = free_bytes(d);
+    auto recording = std::make_unique<Recording>(std::move(first.graph), std::move(first.image), std::move(places.slots),
+                                                 recorded.arguments(), stream);
+    const uint64_t after = free_bytes(d);
+    auto playable = std::make_unique<Playable>(std::move(recording), std::move(recorded), memory, places.staged);
+    if (options.proof != Proof::off) {
+      in_plain = true;
+      prove(work, arguments, stream, options, places.staged, &*fresh, playable.get(), &out);
+      in_plain = false;
+    }
+    fresh.reset();
+    playable->drop_unstaged();
+    out.device_bytes = (before > after ? before - after : 0) + playable->staged_bytes();
+    out.playable = std::move(playable);
+  } catch (const Refused& r) {
+    out.reason = r.reason;
+  } catch (const std::exception& e) {
+    if (in_plain && out.called) throw;
+    out.reason = e.what();
+    out.for_now = out.reason.find("OUT_OF_MEMORY") != std::string::npos;
+  } catch (...) {
+    if (in_plain && out.called) throw;
+    out.reason = "it throws something that is no std::exception while it is recorded";
+  }
+  return out;
+}
+
+}  // namespace rondo::replay

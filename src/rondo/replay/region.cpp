@@ -1,0 +1,467 @@
+// What a call of a region does: the state of its signature decides.
+//
+//   Plain -> (came again) record -> Timing -> Decided; Refused where it cannot be recorded. A failure on the way is a
+//   plain call and a reason. The lock is never held while the caller's work runs.
+#include "rondo/replay/region.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rondo/base/trace.h"
+#include "rondo/replay/costs.h"
+#include "rondo/replay/decisions.h"
+
+namespace rondo::replay::detail {
+namespace {
+
+constexpr size_t kMostEntries = 1024;   // signatures that are remembered at all
+constexpr size_t kMostFallbacks = 16;
+constexpr unsigned kMostForeign = 64;   // then a block that is not ended is given up
+constexpr uint64_t kLeastCallsAgain = 8;  // before a dropped recording is made again; doubled each time
+
+
+void wait(CUstream stream) { graph::Stream::borrow(stream).synchronize(); }
+
+double since_us(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+SelectorOptions selector_options(const Options& options) {
+  SelectorOptions out;
+  out.goal = options.goal;
+  return out;
+}
+
+const char* word(Policy policy) {
+  switch (policy) {
+    case Policy::auto_: return "auto";
+    case Policy::always: return "always";
+    case Policy::never: return "never";
+  }
+  return "?";
+}
+
+// What a call gains by replay, by the measure that was taken; 0 when none was.
+double gain_us(const std::vector<Alternative>& all) {
+  if (all.size() < 2) return 0;
+  if (all[0].period_us > 0 && all[1].period_us > 0) return all[0].period_us - all[1].period_us;
+  if (all[0].latency_us > 0 && all[1].latency_us > 0) return all[0].latency_us - all[1].latency_us;
+  return 0;
+}
+
+const std::vector<std::string> kWays = {"plain", "graph"};
+
+}  // namespace
+
+int Entry::match(std::span<const Argument> arguments) const noexcept {
+  if (arguments.size() != last.size()) return -1;
+  if (arguments.empty() || std::memcmp(arguments.data(), last.data(), arguments.size_bytes()) == 0) return 0;
+  for (size_t i = 0; i < last.size(); ++i) {
+    if (arguments[i] == last[i]) continue;
+    if (!same_shape(arguments[i], last[i], i < fixed.size() && fixed[i]) || overlapping(arguments, i) >= 0) return -1;
+  }
+  return 1;
+}
+
+// ---------------------------------------------------------------- a call
+
+void RegionState::call(CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+  Lock lock(lock_);
+  ++calls_;
+  Entry* const e = current_.get();
+  if (e && e->replays_now && !check_) [[likely]] {
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    const int fits = e->match(arguments);
+    CUcontext context = e->key.context;
+    if (fits >= 0 && is_capturing_(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
+        current_context_(&context) == CUDA_SUCCESS && context == e->key.context &&
+        (policy_ == Policy::always || !e->selector.count_call())) [[likely]] {
+      ++e->calls;
+      e->used = ++clock_;
+      if (options_.before_replay) options_.before_replay(stream);
+      try {
+        if (fits == 0 && e->in_place) [[likely]] {
+          e->play->play_again(stream);
+        } else {
+          e->in_place = false;
+          std::copy(arguments.begin(), arguments.end(), e->last.begin());
+          e->patched += e->play->play(arguments, stream);
+          e->in_place = true;
+        }
+        ++e->replays;
+        return;
+      } catch (const PartlyDone& error) {
+        failed(e, error.what());
+        throw;
+      } catch (const Error& error) {
+        failed(e, error.what());
+      }
+      return plain(&lock, e, stream, arguments, work);
+    }
+  }
+  slow(&lock, stream, arguments, work);
+}
+
+void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+  if (policy_ == Policy::never) return plain(lock, nullptr, stream, arguments, work);
+  check(arguments);
+  if (check_) check_memory(arguments);
+  CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (is_capturing_(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+    return plain(lock, nullptr, stream, arguments, work);  // into the capture, or to the error that the driver has for it
+
+  const EntryPtr entry = find(stream, arguments);
+  Entry* const e = entry.get();
+  for (size_t i = 0; i < arguments.size() && e->calls > 0; ++i)
+    e->changes[i] = arguments[i].buffer() && arguments[i].value != e->last[i].value;
+  std::copy(arguments.begin(), arguments.end(), e->last.begin());
+  e->in_place = false;
+  ++e->calls;
+  e->used = ++clock_;
+  current_ = entry;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (const int other = overlapping(arguments, i); other >= 0) {
+      current_ = nullptr;
+      if (e->reason.empty())
+        e->reason = fmt::format("{} and {} share memory: pass it once, as inout", describe_argument(arguments, i),
+                                describe_argument(arguments, static_cast<size_t>(other)));
+      return plain(lock, e, stream, arguments, work);
+    }
+  if (e->busy) return plain(lock, e, stream, arguments, work);
+  switch (e->state) {
+    case Entry::State::Refused: return plain(lock, e, stream, arguments, work);
+    case Entry::State::Plain:
+      if (e->calls <= options_.plain_calls || e->calls < e->record_at) return plain(lock, e, stream, arguments, work);
+      return record_now(lock, entry, stream, arguments, work);
+    case Entry::State::Timing: return time(lock, entry, stream, arguments, work);
+    case Entry::State::Decided:
+      if (policy_ != Policy::always && e->play && e->selector.count_call()) {
+        e->state = Entry::State::Timing;
+        e->replays_now = false;
+        return time(lock, entry, stream, arguments, work);
+      }
+      if (e->play && (policy_ == Policy::always || e->selector.choice() == 1)) {
+        if (options_.before_replay) options_.before_replay(stream);
+        if (replay(e, stream, arguments)) return;
+      }
+      return plain(lock, e, stream, arguments, work);
+  }
+}
+
+void RegionState::plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+  ++plain_calls_;
+  if (entry) ++entry->plain_calls;
+  lock->unlock();
+  work(stream, arguments.data());
+}
+
+bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> arguments) {
+  try {
+    e->patched += e->play->play(arguments, stream);
+    e->in_place = e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
+    ++e->replays;
+    return true;
+  } catch (const PartlyDone& error) {
+    failed(e, error.what());
+    throw;
+  } catch (const Error& error) {
+    failed(e, error.what());
+    return false;
+  }
+}
+
+RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> arguments) {
+  CUcontext context = nullptr;
+  (void)current_context_(&context);
+  if (current_ && current_->key.context == context && current_->match(arguments) >= 0) return current_;
+  // Scalars that some recording found to belong to the signature do so everywhere.
+  std::vector<bool> fixed(arguments.size());
+  if (const auto same = fixed_.find(arguments.size()); same != fixed_.end()) fixed = same->second;
+  Key key = key_of(context, arguments, fixed);
+  auto at = entries_.find(key);
+  if (at == entries_.end()) {
+    if (entries_.size() >= kMostEntries) {
+      const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.second->busy || a.second->open, a.second->used) < std::pair(b.second->busy || b.second->open, b.second->used);
+      });
+      entries_.erase(oldest);
+    }
+    auto entry = std::make_shared<Entry>(key, describe(key.shape), selector_options(options_));
+    entry->last.assign(arguments.begin(), arguments.end());
+    entry->changes.assign(arguments.size(), false);
+    entry->fixed = std::move(fixed);
+    at = entries_.emplace(std::move(key), std::move(entry)).first;
+  }
+  return at->second;
+}
+
+// ---------------------------------------------------------------- recording
+
+void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+                             const WorkRef& work) {
+  Entry* const e = entry.get();
+  e->busy = true;
+  RecordOptions how{options_.proof, options_.tolerance, options_.staging, e->fixed, e->changes};
+  const auto start = std::chrono::steady_clock::now();
+  lock->unlock();
+  Recorded made;
+  std::optional<Decision> before;
+  try {
+    const trace::Span span("replay.record", trace::wants(trace::Level::Debug) ? name + ": " + e->signature : "");
+    made = record(work, arguments, stream, how);
+    if (made.playable && options_.remember)
+      before = remembered({name, e->signature, machine_name(), made.playable->recording().structure()});
+  } catch (...) {
+    lock->lock();
+    e->busy = false;
+    ++plain_calls_, ++e->plain_calls;
+    throw;
+  }
+  lock->lock();
+  e->busy = false;
+  e->record_us = since_us(start);
+  if (made.called) ++plain_calls_, ++e->plain_calls;
+  if (!made.playable) {
+    ++failures_;
+    ++e->failures;
+    e->reason = made.reason;
+    const bool again = made.for_now && e->failures < options_.most_failures;
+    if (again)
+      e->record_at = e->calls + (kLeastCallsAgain << e->failures);
+    else
+      e->state = Entry::State::Refused;
+    fall_back(fmt::format("{} ({}) stays plain{}: {}", name, e->signature, again ? " for now" : "", made.reason));
+    if (!made.called) plain(lock, e, stream, arguments, work);
+    return;
+  }
+  e->play = std::move(made.playable);
+  e->note = made.note;
+  e->device_bytes = made.device_bytes;
+  if (made.fixed != e->fixed) {
+    // Live scalars that turned out to be computed with: from now on every value has a recording of its own.
+    fixed_[arguments.size()] = made.fixed;
+    e->fixed = made.fixed;
+    if (const auto at = entries_.find(e->key); at != entries_.end() && at->second == entry) entries_.erase(at);
+    e->key = key_of(e->key.context, arguments, e->fixed);
+    e->signature = describe(e->key.shape);
+    entries_[e->key] = entry;
+  }
+  make_room(e);
+  if (policy_ == Policy::always) {
+    e->reason = "asked for";
+    decided(e, false);
+  } else if (before) {
+    e->remembered = true;
+    e->selector.assume(before->choice == "graph" ? 1 : 0, "remembered: " + before->reason);
+    decided(e, false);
+  } else {
+    e->state = Entry::State::Timing;
+  }
+  if (made.called) return;
+  if (options_.before_replay) options_.before_replay(stream);
+  if (!replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
+}
+
+void RegionState::make_room(const Entry* newest) {
+  for (;;) {
+    uint64_t bytes = 0;
+    size_t count = 0;
+    Entry* victim = nullptr;
+    for (const auto& [key, entry] : entries_) {
+      if (!entry->play) continue;
+      bytes += entry->device_bytes;
+      ++count;
+      if (entry.get() == newest || entry->open) continue;
+      const auto rank = [](const Entry* e) { return std::pair(e->replays_now || e->state == Entry::State::Timing, e->used); };
+      if (!victim || rank(entry.get()) < rank(victim)) victim = entry.get();
+    }
+    if (!victim || (bytes <= options_.most_bytes && count <= options_.most_recordings)) return;
+    drop(victim, bytes > options_.most_bytes ? fmt::format("recordings take {} bytes of at most {}", bytes, options_.most_bytes)
+                                             : fmt::format("{} recordings of at most {}", count, options_.most_recordings));
+  }
+}
+
+void RegionState::drop(Entry* e, const std::string& why) {
+  e->play.reset();
+  e->state = Entry::State::Plain;
+  e->replays_now = false;
+  e->device_bytes = 0;
+  ++e->drops, ++dropped_;
+  // Only a signature that comes often enough for a recording to pay is recorded again.
+  const double gain = gain_us(e->selector.alternatives(kWays));
+  const double needed = gain > 0 ? std::ceil(e->record_us / gain) : 0;
+  const auto least = std::max<uint64_t>(kLeastCallsAgain, needed < 1e6 ? static_cast<uint64_t>(needed) : 1000000);
+  e->record_at = e->calls + (least << std::min(e->drops, 16u));
+  e->selector = Selector(2, selector_options(options_));
+  e->reason = "dropped: " + why;
+}
+
+// ---------------------------------------------------------------- choosing
+
+void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+                       const WorkRef& work) {
+  Entry* const e = entry.get();
+  const auto self = std::this_thread::get_id();
+  if (e->open && (e->thread != self || e->stream != stream)) {
+    if (++e->foreign < kMostForeign) return plain(lock, e, stream, arguments, work);
+    e->open = false;
+    e->selector.abandon();
+  }
+  const auto give_up = [&] {
+    if (e->open) e->selector.abandon();
+    e->open = false;
+  };
+  const Step step = e->selector.next();
+  if (step.begins) {
+    e->open = true;
+    e->foreign = 0;
+    e->thread = self;
+    e->stream = stream;
+    lock->unlock();
+    try {
+      wait(stream);
+    } catch (...) {
+      lock->lock();
+      give_up();
+      return plain(lock, e, stream, arguments, work);
+    }
+    lock->lock();
+    e->start = std::chrono::steady_clock::now();
+  }
+  if (step.way == 1) {
+    if (options_.before_replay) options_.before_replay(stream);
+    if (!e->play || !replay(e, stream, arguments)) {
+      give_up();
+      return plain(lock, e, stream, arguments, work);
+    }
+  } else {
+    ++plain_calls_, ++e->plain_calls;
+    lock->unlock();
+    try {
+      work(stream, arguments.data());
+    } catch (...) {
+      lock->lock();
+      give_up();
+      throw;
+    }
+    lock->lock();
+  }
+  if (!step.ends || !e->open) {
+    if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, true);
+    return;
+  }
+  lock->unlock();
+  bool well = true;
+  try {
+    wait(stream);
+  } catch (const Error&) {
+    well = false;  // the caller's own wait will say it
+  }
+  const double us = since_us(e->start);
+  lock->lock();
+  if (!e->open) return;
+  e->open = false;
+  if (!well) return e->selector.abandon();
+  e->selector.finish(us);
+  if (e->selector.decided()) decided(e, true);
+}
+
+// `keep`: for later processes.
+void RegionState::decided(Entry* e, bool keep) {
+  e->state = Entry::State::Decided;
+  const bool graph = e->play && (policy_ == Policy::always || e->selector.choice() == 1);
+  e->replays_now = graph;
+  if (policy_ != Policy::always) e->reason = e->selector.reason();
+  trace::note(trace::Level::Info, "replay.decided",
+              fmt::format("{} ({}): {}: {}", name, e->signature, graph ? "graph" : "plain", e->reason));
+  if (!keep || !options_.remember || !e->play) return;
+  remember({name, e->signature, machine_name(), e->play->recording().structure()},
+           {graph ? "graph" : "plain", e->reason, e->selector.alternatives(kWays)});
+}
+
+void RegionState::failed(Entry* e, const std::string& why) {
+  ++failures_;
+  ++e->failures;
+  fall_back(fmt::format("{} ({}) is done plainly this time: {}", name, e->signature, why));
+  if (e->failures < options_.most_failures) return;
+  e->play.reset();
+  e->device_bytes = 0;
+  e->replays_now = false;
+  e->open = false;
+  e->state = Entry::State::Refused;
+  e->reason = fmt::format("it failed {} times, the last time so: {}", e->failures, why);
+}
+
+void RegionState::fall_back(const std::string& text) {
+  trace::note(trace::Level::Info, "replay.plain", text);
+  fallbacks_.push_back(text);
+  if (fallbacks_.size() > kMostFallbacks) fallbacks_.pop_front();
+}
+
+void RegionState::check_memory(std::span<const Argument> arguments) const {
+  const driver::Driver& d = driver::driver();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    if (!a.buffer() || !a.value || !a.bytes) continue;
+    unsigned type = 0;
+    for (const uint64_t at : {a.value, a.value + a.bytes - 1})
+      if (d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS)
+        throw Error(ErrorKind::Usage,
+                    fmt::format("region {}: {} at {:#x} is no memory that the driver knows, or not all of it: it was freed, "
+                                "is smaller, or is ordinary host memory",
+                                name, describe_argument(arguments, i), a.value));
+  }
+}
+
+// ---------------------------------------------------------------- report
+
+RegionReport RegionState::report() const {
+  const Lock lock(lock_);
+  RegionReport out;
+  out.name = name;
+  out.policy = word(policy_);
+  out.calls = calls_, out.plain_calls = plain_calls_, out.failures = failures_, out.dropped = dropped_;
+  out.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
+  std::vector<const Entry*> all;
+  for (const auto& [key, entry] : entries_) all.push_back(entry.get());
+  std::sort(all.begin(), all.end(), [](const Entry* a, const Entry* b) { return a->signature < b->signature; });
+  for (const Entry* e : all) {
+    RecordingReport r;
+    r.signature = e->signature;
+    r.alternatives = e->selector.alternatives(kWays);
+    const bool graph = e->replays_now;
+    switch (e->state) {
+      case Entry::State::Plain: r.state = e->drops ? "dropped" : "plain so far"; break;
+      case Entry::State::Refused: r.state = "refused"; break;
+      case Entry::State::Timing: r.state = "timing"; break;
+      case Entry::State::Decided: r.state = "decided"; break;
+    }
+    r.choice = graph ? "graph" : "plain";
+    r.reason = e->reason + (e->note.empty() ? "" : (e->reason.empty() ? "" : "; ") + e->note);
+    if (e->play) {
+      r.nodes = e->play->recording().nodes(), r.kernels = e->play->recording().kernels();
+      r.slots = e->play->recording().slot_count();
+      r.copied_bytes_a_call = e->play->copied_bytes();
+    }
+    r.patched_nodes = e->patched;
+    r.device_bytes = e->device_bytes;
+    r.record_ms = e->record_us / 1e3;
+    if (const double gain = gain_us(r.alternatives); graph && gain > 0) r.pays_after_calls = std::ceil(e->record_us / gain);
+    r.remembered = e->remembered;
+    r.plain_calls = e->plain_calls, r.replays = e->replays;
+    out.replays += e->replays, out.patched_nodes += e->patched;
+    out.recordings.push_back(std::move(r));
+  }
+  return out;
+}
+
+void RegionState::reset() {
+  const Lock lock(lock_);
+  entries_.clear();
+  current_ = nullptr;
+  fixed_.clear();
+}
+
+}  // namespace rondo::replay::detail

@@ -1,0 +1,96 @@
+// A region's state: its recordings by signature, and what each call does.
+#pragma once
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "rondo/driver/driver.h"
+#include "rondo/replay/record.h"
+#include "rondo/replay/selector.h"
+#include "rondo/replay/signature.h"
+
+namespace rondo::replay::detail {
+
+// What is known of one signature.
+struct Entry {
+  enum class State { Plain, Refused, Timing, Decided };
+  Entry(Key k, std::string words, SelectorOptions options) : key(std::move(k)), signature(std::move(words)), selector(2, options) {}
+
+  Key key;
+  std::string signature;
+  State state = State::Plain;
+  bool busy = false;       // being recorded, outside of the lock
+  bool replays_now = false;  // decided for the graph, or asked for: the fast path
+  std::unique_ptr<Playable> play;
+  Selector selector;
+  std::vector<Argument> last;  // of the last call
+  bool in_place = false;       // `play` was last launched with these
+  std::vector<bool> changes, fixed;
+  uint64_t used = 0;  // when last
+  uint64_t calls = 0, plain_calls = 0, replays = 0, patched = 0, record_at = 0;
+  unsigned failures = 0, drops = 0;
+  std::string reason, note;
+  double record_us = 0;
+  uint64_t device_bytes = 0;
+  bool remembered = false;
+
+  // The block of calls that is being timed.
+  bool open = false;
+  std::thread::id thread;
+  CUstream stream = nullptr;
+  std::chrono::steady_clock::time_point start;
+  unsigned foreign = 0;  // calls of others meanwhile
+
+  // 0: the arguments of the last call, 1: others that fit, -1: another signature, or memory that is shared.
+  int match(std::span<const Argument> arguments) const noexcept;
+};
+
+class RegionState {
+ public:
+  RegionState(std::string name, Options options);
+  ~RegionState();
+
+  void call(CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  RegionReport report() const;
+  void reset();
+
+  const std::string name;
+
+ private:
+  using Lock = std::unique_lock<graph::detail::SpinLock>;
+  using EntryPtr = std::shared_ptr<Entry>;
+
+  void slow(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  // False when it failed; the call is then still to be done.
+  bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments);
+  void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void decided(Entry* entry, bool keep);
+  void failed(Entry* entry, const std::string& why);
+  void fall_back(const std::string& text);
+  EntryPtr find(CUstream stream, std::span<const Argument> arguments);
+  void make_room(const Entry* newest);
+  void drop(Entry* entry, const std::string& why);
+  void check_memory(std::span<const Argument> arguments) const;
+
+  const Options options_;
+  const Policy policy_;
+  const bool check_;
+  mutable graph::detail::SpinLock lock_;
+  CUresult (*is_capturing_)(CUstream, CUstreamCaptureStatus*) = nullptr;
+  CUresult (*current_context_)(CUcontext*) = nullptr;
+  std::unordered_map<Key, EntryPtr, KeyHash> entries_;
+  EntryPtr current_;
+  std::unordered_map<size_t, std::vector<bool>> fixed_;  // by number of arguments: live scalars that are none
+  uint64_t clock_ = 0, calls_ = 0, plain_calls_ = 0, failures_ = 0, dropped_ = 0;
+  std::deque<std::string> fallbacks_;
+};
+
+// Of all regions there are and were.
+std::vector<RegionReport> all_reports();
+
+}  // namespace rondo::replay::detail
