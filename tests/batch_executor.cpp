@@ -10,8 +10,14 @@ using test::error_of;
 using test::FakeGpu;
 using test::TreeMaker;
 
+batch::RuntimeOptions graphs() {
+  batch::RuntimeOptions options;
+  options.replay = Replay::Graph;
+  return options;
+}
+
 struct Model {
-  explicit Model(batch::RuntimeOptions options = {}, size_t memory = SIZE_MAX, bool copies = true)
+  explicit Model(batch::RuntimeOptions options = graphs(), size_t memory = SIZE_MAX, bool copies = true)
       : gpu(std::make_shared<FakeGpu>(memory)),
         runtime(
             test::tree_runtime(gpu, options, test::tree_weights(), copies ? gpu->copy_table() : nullptr)) {}
@@ -51,6 +57,29 @@ struct Model {
   std::shared_ptr<FakeGpu> gpu;
   std::unique_ptr<batch::Runtime> runtime;
 };
+
+TEST(Executor, AutoRecordsWhatComesAgainAndEndsWithAChoice) {
+  Model m(batch::RuntimeOptions{});
+  m.run_comb(5);
+  EXPECT_EQ(m.report().last.replay, "stream");
+  EXPECT_EQ(m.report().last.reason, "these numbers of levels are new");
+  EXPECT_EQ(m.gpu->log.recorded, 0);
+  m.run_comb(5);
+  EXPECT_EQ(m.report().last.replay, "graph");
+  EXPECT_TRUE(m.report().last.recorded);
+  bool graph = false, stream = false, chosen = false;
+  for (int run = 0; run < 2000 && !chosen; ++run) {
+    m.run_comb(5);
+    const RunReport last = m.report().last;
+    (last.replay == "graph" ? graph : stream) = true;
+    chosen = last.reason.find(" of graph") != std::string::npos || last.reason.find("of stream") != std::string::npos ||
+             last.reason.find("graph:") != std::string::npos || last.reason.find("stream:") != std::string::npos;
+  }
+  EXPECT_TRUE(graph);
+  EXPECT_TRUE(stream);
+  EXPECT_TRUE(chosen) << m.report().last.reason;
+  EXPECT_EQ(m.gpu->log.recorded, 1);
+}
 
 TEST(Executor, OneGraphServesAllBatchesOfItsLevels) {
   Model m;
@@ -195,7 +224,7 @@ TEST(Executor, ResultsOfMoreThanAMebibyteComeDownInOneCopy) {
 
 TEST(Executor, OnlyTheFirstLevelWaitsForAllBeforeIt) {
   for (const bool copies : {true, false}) {
-    Model m({}, SIZE_MAX, copies);
+    Model m(graphs(), SIZE_MAX, copies);
     m.run_comb(3);
     const size_t first = copies;
     for (size_t i = 0; i <= first; ++i) EXPECT_FALSE(m.gpu->log.last[i].dependent);
@@ -214,7 +243,7 @@ TEST(Executor, ProfilingMeasuresUploadRunAndDownload) {
 }
 
 TEST(Executor, OutOfMemorySaysWhatWasNeededAndASmallerBatchWorks) {
-  Model m({}, size_t{2} << 20);
+  Model m(graphs(), size_t{2} << 20);
   m.run_many(100);
   const std::string error = error_of([&] { m.run_many(20000); });
   EXPECT_EQ(error.substr(0, error.find(':', 10)),

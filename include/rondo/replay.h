@@ -216,6 +216,7 @@ class RegionBase {
   void reset();
 
  private:
+  friend class Group;
   std::unique_ptr<detail::RegionState> state_;
 };
 

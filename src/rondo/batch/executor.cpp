@@ -232,45 +232,59 @@ void Executor::build(const Schedule& schedule, bool skip_empty, bool copies) {
   }
 }
 
-bool Executor::launch_graph(const Schedule& schedule, bool copies, RunReport* report) {
+// Every minibatch ends with a wait, so what counts is the latency.
+replay::SelectorOptions Executor::selecting() {
+  replay::SelectorOptions options;
+  options.goal = replay::Goal::latency;
+  return options;
+}
+
+Executor::Cached* Executor::find(const Schedule& schedule, bool copies) {
   const std::span<const uint32_t> depths = schedule.depths();
   auto found = std::find_if(cache_.begin(), cache_.end(), [&](const Cached& c) {
     return c.copies == copies && std::equal(depths.begin(), depths.end(), c.depths.begin(), c.depths.end());
   });
   if (found == cache_.end()) {
-    build(schedule, false, copies);
-    std::unique_ptr<device::Recording> recording;
-    try {
-      recording = device_->record(list_);
-    } catch (const Error& e) {
-      ++refused_;
-      refusal_ = e.what();
-      note("batch.not_recorded", fmt::format("plain launches, as the device does not record them: {}", refusal_));
-      return false;
-    }
     if (cache_.size() >= kMostRecordings) {
-      cache_.erase(std::min_element(cache_.begin(), cache_.end(),
-                                    [](const Cached& a, const Cached& b) { return a.used < b.used; }));
-      ++dropped_;
-      note("batch.recording_dropped",
-           fmt::format("more than {} numbers of levels; the least recently used recording is dropped", kMostRecordings));
+      const auto oldest = std::min_element(cache_.begin(), cache_.end(), [](const Cached& a, const Cached& b) { return a.used < b.used; });
+      if (oldest->recording) {
+        ++dropped_;
+        note("batch.recording_dropped",
+             fmt::format("more than {} numbers of levels; the least recently used recording is dropped", kMostRecordings));
+      }
+      cache_.erase(oldest);
     }
-    cache_.push_back(
-        {{depths.begin(), depths.end()}, copies, std::move(recording), list_.size() - copies, 0});
-    found = std::prev(cache_.end());
-    ++recorded_;
-    report->recorded = true;
+    found = cache_.insert(cache_.end(), Cached{{depths.begin(), depths.end()}, copies, nullptr, 0, 0});
   }
-  found->used = ++clock_;
-  if (copies)
+  return &*found;
+}
+
+bool Executor::record(const Schedule& schedule, Cached* to, RunReport* report) {
+  build(schedule, false, to->copies);
+  try {
+    to->recording = device_->record(list_);
+  } catch (const Error& e) {
+    ++refused_;
+    refusal_ = e.what();
+    note("batch.not_recorded", fmt::format("plain launches, as the device does not record them: {}", refusal_));
+    return false;
+  }
+  to->launches = list_.size() - to->copies;
+  ++recorded_;
+  report->recorded = true;
+  return true;
+}
+
+void Executor::launch_graph(const Schedule& schedule, Cached* recording, RunReport* report) {
+  if (recording->copies)
     *table_.as<uint32_t>() = static_cast<uint32_t>(
         (schedule.table_words() * sizeof(uint32_t) + abi::kCopyPieceBytes - 1) / abi::kCopyPieceBytes);
-  found->recording->launch();
-  report->table_in_graph = copies;
-  report->launches = found->launches;
+  recording->recording->launch();
+  report->table_in_graph = recording->copies;
+  report->launches = recording->launches;
   report->replay = "graph";
-  report->reason = report->recorded ? "these numbers of levels are new: recorded" : "these numbers of levels are recorded";
-  return true;
+  if (report->reason.empty())
+    report->reason = report->recorded ? "these numbers of levels are new: recorded" : "these numbers of levels are recorded";
 }
 
 void Executor::launch_plain(const Schedule& schedule, RunReport* report) {
@@ -296,27 +310,60 @@ bool Executor::may_replay(const Schedule& schedule, std::string* reason) {
   return false;
 }
 
+bool Executor::choose(const Schedule& schedule, Cached* cached, bool* timed, RunReport* report) {
+  const bool known = cached->used > 0;
+  cached->used = ++clock_;
+  const bool automatic = replay_ == Replay::Auto;
+  if (automatic && !known) {
+    report->reason = "these numbers of levels are new";
+    return false;
+  }
+  if (!cached->recording) {
+    if (record(schedule, cached, report)) return true;
+    report->reason = "the device does not record: " + refusal_;
+    return false;
+  }
+  if (!automatic) return true;
+  if (!cached->selector.decided() || cached->selector.count_call()) {
+    const replay::Step step = cached->selector.next();
+    *timed = step.begins && step.ends;  // the last call waited, so this one begins with nothing under way
+    if (step.way == 1) report->reason = "plain launches are timed against the graph";
+    return step.way == 0;
+  }
+  report->reason = cached->selector.reason({"graph", "stream"});
+  return cached->selector.choice() == 0;
+}
+
 void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* report) {
   const bool marks = profile_ && !cpu_;
   std::unique_ptr<device::Mark> at[4];
   const auto mark = [&](int i) {
     if (marks) at[i] = device_->mark();
   };
-  const bool replays = may_replay(schedule, &report->reason);
-  const bool copies = replays && copy_table_ && schedule.table_words() * sizeof(uint32_t) <= kMostCopiedBytes;
-  auto start = std::chrono::steady_clock::now();
+  const bool may = may_replay(schedule, &report->reason);
+  const bool copies = may && copy_table_ && schedule.table_words() * sizeof(uint32_t) <= kMostCopiedBytes;
+  Cached* const cached = may ? find(schedule, copies) : nullptr;
+  bool timed = false;
+  const bool graph = cached && choose(schedule, cached, &timed, report);
+  // A block that is not ended well is done again.
+  struct Timing {
+    Cached* open;
+    ~Timing() {
+      if (open) open->selector.abandon();
+    }
+  } timing{timed ? cached : nullptr};
+  const auto begin = std::chrono::steady_clock::now();
+  auto start = begin;
   mark(0);
-  if (!copies) upload_table(schedule);
+  if (!graph || !copies) upload_table(schedule);
   upload_inputs(batch);
   mark(1);
   report->upload_ms = since_ms(start);
 
   start = std::chrono::steady_clock::now();
-  if (!replays) {
-    launch_plain(schedule, report);
-  } else if (!launch_graph(schedule, copies, report)) {
-    report->reason = "the device does not record: " + refusal_;
-    if (copies) upload_table(schedule);
+  if (graph) {
+    launch_graph(schedule, cached, report);
+  } else {
     launch_plain(schedule, report);
   }
   mark(2);
@@ -328,6 +375,7 @@ void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* repo
   mark(3);
   device_->synchronize();
   report->run_ms = since_ms(start);
+  if (timed) std::exchange(timing.open, nullptr)->selector.finish(since_ms(begin) * 1e3);
   if (marks) {
     report->upload_ms = device_->elapsed_ms(*at[0], *at[1]);
     report->run_ms = device_->elapsed_ms(*at[1], *at[2]);
@@ -340,7 +388,7 @@ void Executor::run(const Schedule& schedule, const Batch& batch, RunReport* repo
 
 void Executor::describe(Report* report) const {
   report->weight_bytes = weights_.bytes();
-  report->graphs = cache_.size();
+  report->graphs = static_cast<uint64_t>(std::count_if(cache_.begin(), cache_.end(), [](const Cached& c) { return c.recording != nullptr; }));
   report->graphs_recorded = recorded_;
   report->graphs_dropped = dropped_;
   report->notes.insert(report->notes.end(), notes_.begin(), notes_.end());

@@ -20,11 +20,13 @@
 #include "rondo/batch/schedule.h"
 #include "rondo/device/device.h"
 #include "rondo/plan/plan.h"
+#include "rondo/replay/selector.h"
 #include "rondo/report.h"
 #include "rondo/value.h"
 
 namespace rondo::batch {
 
+// Auto: plain launches for numbers of levels that are new, a graph from the second time on, kept where it is faster.
 enum class Replay { Auto, Graph, Stream };
 
 // What an entry of Plan::launches runs.
@@ -79,9 +81,11 @@ class Executor {
   struct Cached {
     std::vector<uint32_t> depths;
     bool copies = false;  // its first kernel brings the table
-    std::unique_ptr<device::Recording> recording;
+    std::unique_ptr<device::Recording> recording;  // null: seen once, not recorded yet
     uint64_t launches = 0, used = 0;
+    replay::Selector selector{2, selecting()};  // of Auto: way 0 is the graph, way 1 plain launches
   };
+  static replay::SelectorOptions selecting();
   void grow_table(uint64_t words);
   void grow_pools(const Schedule& schedule);
   void grow_pool(size_t pool, uint64_t rows);
@@ -89,7 +93,12 @@ class Executor {
   void upload_inputs(const Batch& batch);
   bool may_replay(const Schedule& schedule, std::string* reason);
   void build(const Schedule& schedule, bool skip_empty, bool copies);
-  bool launch_graph(const Schedule& schedule, bool copies, RunReport* report);
+  // Whether this run replays; records where it is to. `timed`: its time is to be told to the selector.
+  bool choose(const Schedule& schedule, Cached* cached, bool* timed, RunReport* report);
+  Cached* find(const Schedule& schedule, bool copies);
+  // False, with refusal_, when the device does not record.
+  bool record(const Schedule& schedule, Cached* to, RunReport* report);
+  void launch_graph(const Schedule& schedule, Cached* recording, RunReport* report);
   void launch_plain(const Schedule& schedule, RunReport* report);
   void note(const std::string& name, const std::string& text);
 

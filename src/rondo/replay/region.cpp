@@ -57,8 +57,8 @@ const std::vector<std::string> kWays = {"plain", "graph"};
 
 int Entry::match(std::span<const Argument> arguments) noexcept {
   if (arguments.size() != last.size()) return -1;
-  if (arguments.empty() || std::memcmp(arguments.data(), last.data(), arguments.size_bytes()) == 0) return 0;
   which_changed.clear();
+  if (arguments.empty() || std::memcmp(arguments.data(), last.data(), arguments.size_bytes()) == 0) return 0;
   for (size_t i = 0; i < last.size(); ++i) {
     if (arguments[i] == last[i]) continue;
     if (!same_shape(arguments[i], last[i], i < fixed.size() && fixed[i])) return -1;
@@ -79,7 +79,7 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
     CUcontext context = e->key.context;
     if (fits >= 0 && is_capturing_(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
         current_context_(&context) == CUDA_SUCCESS && context == e->key.context &&
-        (policy_ == Policy::always || !e->selector.count_call())) [[likely]] {
+        (!checks() || !e->selector.count_call())) [[likely]] {
       ++e->calls;
       e->used = ++clock_;
       if (options_.before_replay) options_.before_replay(stream);
@@ -107,12 +107,12 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
       return plain(&lock, e, stream, arguments, work);
     }
   }
-  if (e && e->plain_now && !check_ && e->match(arguments) >= 0 && (!e->play || !e->selector.count_call())) {
+  if (e && e->plain_now && !check_ && e->match(arguments) >= 0 && (!e->play || !checks() || !e->selector.count_call())) {
     CUcontext context = nullptr;
     if (current_context_(&context) == CUDA_SUCCESS && context == e->key.context) {
       ++e->calls;
       e->used = ++clock_;
-      for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
+      for (const uint16_t i : e->which_changed) e->last[i] = arguments[i], e->in_place = false;
       return plain(&lock, e, stream, arguments, work);
     }
   }
@@ -150,14 +150,19 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
     case Entry::State::Plain:
       if (e->calls <= options_.plain_calls || e->calls < e->record_at) return plain(lock, e, stream, arguments, work);
       return record_now(lock, entry, stream, arguments, work);
-    case Entry::State::Timing: return time(lock, entry, stream, arguments, work);
+    case Entry::State::Timing:
+      if (checks()) return time(lock, entry, stream, arguments, work);
+      e->open = false;
+      e->state = Entry::State::Decided;
+      direct(e);
+      [[fallthrough]];
     case Entry::State::Decided:
-      if (policy_ != Policy::always && e->play && (!e->selector.decided() || e->selector.count_call())) {
+      if (checks() && e->play && (!e->selector.decided() || e->selector.count_call())) {
         e->state = Entry::State::Timing;
         e->replays_now = e->plain_now = false;
         return time(lock, entry, stream, arguments, work);
       }
-      if (e->play && (policy_ == Policy::always || e->selector.choice() == 1)) {
+      if (e->play && e->replays_now) {
         if (options_.before_replay) options_.before_replay(stream);
         if (replay(e, stream, arguments)) return;
       }
@@ -244,6 +249,7 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     ++failures_;
     ++e->failures;
     e->reason = made.reason;
+    ++made_;
     const bool again = made.for_now && e->failures < options_.most_failures;
     if (again)
       e->record_at = e->calls + (kLeastCallsAgain << e->failures);
@@ -266,7 +272,12 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     entries_[e->key] = entry;
   }
   make_room(e);
-  if (policy_ == Policy::always) {
+  ++made_;
+  if (steered_ >= 0) {
+    e->state = Entry::State::Decided;
+    e->reason = "decided with its group";
+    direct(e);
+  } else if (policy_ == Policy::always) {
     e->reason = "asked for";
     decided(e, false);
   } else if (before) {
@@ -383,6 +394,47 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
   if (!well) return e->selector.abandon();
   e->selector.finish(us);
   if (e->selector.decided()) decided(e, true);
+}
+
+void RegionState::direct(Entry* e) const noexcept {
+  if (e->state != Entry::State::Decided || !e->play) return;
+  const bool graph = policy_ == Policy::always || (steered_ >= 0 ? steered_ == 1 : e->selector.choice() == 1);
+  e->replays_now = graph;
+  e->plain_now = !graph;
+}
+
+bool RegionState::join() noexcept {
+  const Lock lock(lock_);
+  if (in_group_) return false;
+  in_group_ = true;
+  steered_ = 1;
+  return true;
+}
+
+// What the group chose stays.
+void RegionState::leave() noexcept {
+  const Lock lock(lock_);
+  in_group_ = false;
+}
+
+void RegionState::steer(int way) noexcept {
+  const Lock lock(lock_);
+  if (steered_ == way) return;
+  steered_ = way;
+  for (const auto& [key, entry] : entries_) direct(entry.get());
+}
+
+RegionState::Readiness RegionState::ready() const noexcept {
+  const Lock lock(lock_);
+  if (policy_ == Policy::never) return Readiness::Refused;
+  if (!current_ || current_->busy) return Readiness::NotYet;
+  if (current_->state == Entry::State::Refused) return Readiness::Refused;
+  return current_->play ? Readiness::Ready : Readiness::NotYet;
+}
+
+uint64_t RegionState::made() const noexcept {
+  const Lock lock(lock_);
+  return made_ + failures_;
 }
 
 // `keep`: for later processes.

@@ -61,6 +61,14 @@ class RegionState {
   RegionReport report() const;
   void reset();
 
+  // ---- in a group: which way calls go, -1: as the region itself finds. False: it is steered already.
+  bool join() noexcept;
+  void leave() noexcept;
+  void steer(int way) noexcept;
+  enum class Readiness { Ready, Refused, NotYet };  // of the signature of the last call
+  Readiness ready() const noexcept;
+  uint64_t made() const noexcept;  // recordings so far, and calls that did not go the way they were told
+
   const std::string name;
 
  private:
@@ -81,8 +89,14 @@ class RegionState {
   void drop(Entry* entry, const std::string& why);
   void check_memory(std::span<const Argument> arguments) const;
 
+  void direct(Entry* entry) const noexcept;
+  bool checks() const noexcept { return policy_ != Policy::always && steered_ < 0; }
+
   const Options options_;
   const Policy policy_;
+  int steered_ = -1;
+  bool in_group_ = false;
+  uint64_t made_ = 0;
   const bool check_;
   mutable graph::detail::SpinLock lock_;
   CUresult (*is_capturing_)(CUstream, CUstreamCaptureStatus*) = nullptr;
