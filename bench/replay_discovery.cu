@@ -100,6 +100,7 @@ struct Made {
   Work work;
   std::string sizes;
   replay::Proof proof = replay::Proof::exact;
+  bool alone = false;  // a call is waited for before the next one
 };
 
 enum class Outcome { Found, Staged, Refused, Plain };
@@ -152,6 +153,41 @@ class Kept {
   void* data_ = nullptr;
 };
 std::shared_ptr<Kept> keep(size_t bytes) { return std::make_shared<Kept>(bytes); }
+
+// Host memory of the work's own, for tables that it copies to the device. A recording takes a copy of what
+// lies in static and page-locked memory; memory from the heap may be gone when it looks, so that must be
+// refused.
+enum class Host { Heap, Static, PageLocked };
+alignas(16) char static_tables[2][16384];
+class Table {
+ public:
+  Table(Host where, size_t bytes, int which = 0) : where_(where) {
+    if (where == Host::Static) {
+      if (bytes > sizeof static_tables[0])
+        throw rondo::Error(rondo::ErrorKind::Internal, "a static table is too small");
+      data_ = static_tables[which];
+    } else if (where == Host::PageLocked) {
+      MUST(cudaMallocHost(&data_, bytes));
+    } else {
+      heap_.resize(bytes);
+      data_ = heap_.data();
+    }
+  }
+  ~Table() {
+    if (where_ == Host::PageLocked) (void)cudaFreeHost(data_);
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  Host where_;
+  void* data_ = nullptr;
+  std::vector<char> heap_;
+};
 
 // ---------------------------------------------------------------- own kernels
 __global__ void axpb(float* y, const float* x, int n, float a, float b) {
@@ -376,50 +412,50 @@ Made by_alignment(Random& r) {
 }
 
 // Addresses written into a host table and copied by a node of the graph.
-Made table_from_host(Random& r) {
+Made table_from_host(Random& r, Host where) {
   const int tensors = r.between(1, 24), n = r.between(1, 2000);
   Made made;
   for (int i = 0; i < 2 * tensors; ++i)
     made.specs.push_back(i < tensors ? input(Type::F32, n) : output(Type::F32, n));
   made.specs.push_back(live_float());
-  const auto table = std::make_shared<std::vector<float*>>(2 * tensors);
-  const auto on_device = keep(table->size() * sizeof(float*));
+  const size_t bytes = 2 * tensors * sizeof(float*);
+  const auto table = std::make_shared<Table>(where, bytes);
+  const auto on_device = keep(bytes);
   made.work = [=](cudaStream_t s, const Argument* a) {
-    for (int i = 0; i < 2 * tensors; ++i) (*table)[i] = pointer<float>(a[i]);
-    MUST(cudaMemcpyAsync(on_device->data(), table->data(), table->size() * sizeof(float*),
-                         cudaMemcpyHostToDevice, s));
+    for (int i = 0; i < 2 * tensors; ++i) table->as<float*>()[i] = pointer<float>(a[i]);
+    MUST(cudaMemcpyAsync(on_device->data(), table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
     by_table<<<dim3(blocks_for(n), tensors), 256, 0, s>>>(on_device->as<float*>(), tensors, n,
                                                           scalar<float>(a[2 * tensors]));
     bench::launched();
   };
   made.sizes = sizes(tensors, n);
+  made.alone = where == Host::PageLocked;  // the copy reads it later, so it may not be written meanwhile
   return made;
 }
 
 // Two tables, one of them of addresses inside of two arguments, the other of plain numbers.
 Made two_tables(Random& r) {
   const int rows = r.between(2, 32), n = r.between(1, 1000);
-  const size_t count = static_cast<size_t>(rows) * n;
-  const auto table = std::make_shared<std::vector<float*>>(2 * rows);
-  const auto factors = std::make_shared<std::vector<float>>(16);
-  for (float& f : *factors) f = r.number();
-  const auto on_device = keep(table->size() * sizeof(float*)), factors_on_device = keep(64);
-  return {{input(Type::F32, count), changed(Type::F32, count)},
-          [=](cudaStream_t s, const Argument* a) {
-            for (int i = 0; i < rows; ++i) {
-              (*table)[i] = pointer<float>(a[0]) + static_cast<size_t>(rows - 1 - i) * n;
-              (*table)[rows + i] = pointer<float>(a[1]) + static_cast<size_t>(i) * n;
-            }
-            MUST(cudaMemcpyAsync(on_device->data(), table->data(), table->size() * sizeof(float*),
-                                 cudaMemcpyHostToDevice, s));
-            MUST(cudaMemcpyAsync(factors_on_device->data(), factors->data(), 64, cudaMemcpyHostToDevice, s));
-            by_table<<<dim3(blocks_for(n), rows), 256, 0, s>>>(on_device->as<float*>(), rows, n, 0.5f);
-            scale_by<<<blocks_for(count), 256, 0, s>>>(pointer<float>(a[1]), pointer<float>(a[1]),
-                                                       factors_on_device->as<float>(),
-                                                       static_cast<int>(count));
-            bench::launched();
-          },
-          sizes(rows, n)};
+  const size_t count = static_cast<size_t>(rows) * n, bytes = 2 * rows * sizeof(float*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes),
+             factors = std::make_shared<Table>(Host::Static, 64, 1);
+  for (int i = 0; i < 16; ++i) factors->as<float>()[i] = r.number();
+  const auto on_device = keep(bytes), factors_on_device = keep(64);
+  return {
+      {input(Type::F32, count), changed(Type::F32, count)},
+      [=](cudaStream_t s, const Argument* a) {
+        for (int i = 0; i < rows; ++i) {
+          table->as<float*>()[i] = pointer<float>(a[0]) + static_cast<size_t>(rows - 1 - i) * n;
+          table->as<float*>()[rows + i] = pointer<float>(a[1]) + static_cast<size_t>(i) * n;
+        }
+        MUST(cudaMemcpyAsync(on_device->data(), table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
+        MUST(cudaMemcpyAsync(factors_on_device->data(), factors->as<void>(), 64, cudaMemcpyHostToDevice, s));
+        by_table<<<dim3(blocks_for(n), rows), 256, 0, s>>>(on_device->as<float*>(), rows, n, 0.5f);
+        scale_by<<<blocks_for(count), 256, 0, s>>>(pointer<float>(a[1]), pointer<float>(a[1]),
+                                                   factors_on_device->as<float>(), static_cast<int>(count));
+        bench::launched();
+      },
+      sizes(rows, n)};
 }
 
 Made copies_and_fills(Random& r) {
@@ -708,8 +744,9 @@ Made gemv(Random& r) {
 Made batched(Random& r, bool table_by_kernel) {
   const Product p = product(r, 64);
   const int batch = r.between(1, 32);
-  const auto table = std::make_shared<std::vector<const float*>>(3 * batch);
-  const auto on_device = keep(table->size() * sizeof(float*));
+  const size_t bytes = 3 * batch * sizeof(void*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes);
+  const auto on_device = keep(bytes);
   return {
       {input(Type::F32, p.a() * batch), input(Type::F32, p.b() * batch), output(Type::F32, p.c() * batch)},
       [=](cudaStream_t s, const Argument* a) {
@@ -719,10 +756,10 @@ Made batched(Random& r, bool table_by_kernel) {
           if (table_by_kernel)
             make_table<<<1, 32, 0, s>>>(t + j * batch, pointer<float>(a[j]), batch, parts[j]);
           else
-            for (int i = 0; i < batch; ++i) (*table)[j * batch + i] = pointer<float>(a[j]) + i * parts[j];
+            for (int i = 0; i < batch; ++i)
+              table->as<const float*>()[j * batch + i] = pointer<float>(a[j]) + i * parts[j];
         bench::launched();
-        if (!table_by_kernel)
-          MUST(cudaMemcpyAsync(t, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
+        if (!table_by_kernel) MUST(cudaMemcpyAsync(t, table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
         const float one = 1.0f, zero = 0.0f;
         bench::must(blas().cublasSgemmBatched(blas_handle().on(s), p.ta, p.tb, p.m, p.n, p.k, &one, t,
                                               p.lda(), t + batch, p.ldb(), &zero,
@@ -735,16 +772,18 @@ Made batched(Random& r, bool table_by_kernel) {
 Made batched_half(Random& r) {
   Product p = product(r, 64);
   const int batch = r.between(1, 16);
-  const auto table = std::make_shared<std::vector<__half*>>(3 * batch);
-  const auto on_device = keep(table->size() * sizeof(void*));
+  const size_t bytes = 3 * batch * sizeof(void*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes);
+  const auto on_device = keep(bytes);
   return {
       {input(Type::F16, p.a() * batch), input(Type::F16, p.b() * batch), output(Type::F16, p.c() * batch)},
       [=](cudaStream_t s, const Argument* a) {
         const size_t parts[] = {p.a(), p.b(), p.c()};
         for (int j = 0; j < 3; ++j)
-          for (int i = 0; i < batch; ++i) (*table)[j * batch + i] = pointer<__half>(a[j]) + i * parts[j];
+          for (int i = 0; i < batch; ++i)
+            table->as<void*>()[j * batch + i] = pointer<__half>(a[j]) + i * parts[j];
         void** t = on_device->as<void*>();
-        MUST(cudaMemcpyAsync(t, table->data(), table->size() * sizeof(void*), cudaMemcpyHostToDevice, s));
+        MUST(cudaMemcpyAsync(t, table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
         const float one = 1.0f, zero = 0.0f;
         bench::must(
             blas().cublasGemmBatchedEx(blas_handle().on(s), p.ta, p.tb, p.m, p.n, p.k, &one, t, CUDA_R_16F,
@@ -1175,9 +1214,14 @@ const std::vector<Family>& families() {
     {"interior pointers", kFound, Needs::Nothing, interior_pointers},
     {"pointer one past the end", kAny, Needs::Nothing, end_pointer},
     {"in place", kFound, Needs::Nothing, in_place},
-    {"in place by two arguments", kFound, Needs::Nothing, in_place_by_two},
+    {"in place by two arguments", kFoundOrPlain, Needs::Nothing, in_place_by_two},
     {"kernel chosen by alignment", kFound, Needs::Nothing, by_alignment},
-    {"pointer table from the host", kFound, Needs::Nothing, table_from_host},
+    {"pointer table, static memory", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::Static); }},
+    {"pointer table, page-locked", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::PageLocked); }},
+    {"pointer table, heap", kRefused, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::Heap); }},
     {"two tables, interior pointers", kFound, Needs::Nothing, two_tables},
     {"copies and fills, 1-D and 2-D", kFound, Needs::Nothing, copies_and_fills},
     {"page-locked host arguments", kCopiedOrFound, Needs::Nothing, host_arguments},
@@ -1614,8 +1658,8 @@ Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed
       continue;
     }
     try {
-      // Of atomic additions only the last call is compared, so there are no bursts of several.
-      const bool alone = made.proof == replay::Proof::tolerance;
+      // Of atomic additions only the last call is compared, so there are no bursts of several either.
+      const bool alone = made.alone || made.proof == replay::Proof::tolerance;
       const replay::Options options = random_options(random, made.proof);
       Trial trial(pools, random, "trial " + std::to_string(own), std::move(made), options);
       const int bursts = random.between(4, 10);

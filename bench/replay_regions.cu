@@ -672,16 +672,16 @@ std::unique_ptr<Scenario> pointer_table(Arena& m) {
   const int batch = 64, n = 64;
   const size_t part = static_cast<size_t>(n) * n, count = batch * part;
   const Handle blas = blas_handle();
-  const auto table = std::make_shared<std::vector<float*>>(3 * batch);
+  // In static memory, of which a recording can take a copy of its own.
+  static float* table[3 * batch];
   float** on_device = m.zeros<float*>(3 * batch);
   const auto work = [=](cudaStream_t s, const float* a, const float* b, float* c) {
     for (int i = 0; i < batch; ++i) {
-      (*table)[i] = const_cast<float*>(a + i * part);
-      (*table)[batch + i] = const_cast<float*>(b + i * part);
-      (*table)[2 * batch + i] = c + i * part;
+      table[i] = const_cast<float*>(a + i * part);
+      table[batch + i] = const_cast<float*>(b + i * part);
+      table[2 * batch + i] = c + i * part;
     }
-    MUST(
-        cudaMemcpyAsync(on_device, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
+    MUST(cudaMemcpyAsync(on_device, table, sizeof table, cudaMemcpyHostToDevice, s));
     const float one = 1.0f, zero = 0.0f;
     bench::must(bench::Blas::get().cublasSgemmBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one,
                                                       on_device, n, on_device + batch, n, &zero,
