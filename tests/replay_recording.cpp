@@ -270,6 +270,18 @@ TEST_F(Recordings, ATableThatIsPatchedBeforeItIsReadIsWrittenInPlace) {
   r->launch(m_.stream);
   EXPECT_EQ(*host<uint64_t>(c[1]), 5u);
   EXPECT_EQ(m_.fake.count("cuEventSynchronize"), 0u);
+  // Also where a launch had to be waited for: once.
+  for (int i = 0; i < 4; ++i) {
+    c[0] = m_.argument(8);
+    r->patch(c, m_.stream);
+    r->launch(m_.stream);
+  }
+  EXPECT_EQ(m_.fake.count("cuEventSynchronize"), 1u);
+  for (int i = 0; i < 3; ++i) {
+    c[0] = m_.argument(8);
+    r->patch(c, m_.stream);
+  }
+  EXPECT_EQ(m_.fake.count("cuEventSynchronize"), 2u);
 }
 
 TEST_F(Recordings, ConstantPageableMemoryIsKeptAndPageLockedMemoryIsReadWhereItIs) {

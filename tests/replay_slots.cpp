@@ -531,6 +531,16 @@ TEST(Slots, ConversionsOfAScalarAreNoScalars) {
   EXPECT_EQ(wide.find(block(3), block(5)).fixed, std::vector<uint16_t>{2});
 }
 
+TEST(Slots, WhatOneWordHasExplainedIsNoPartOfAnother) {
+  Live live;
+  live.add(int64_t{5}, int64_t{7}).add(1.5f, 2.5f);
+  // The last two bytes of the float's bits, behind two of the number's zeros: not the float.
+  const Discovery d = live.find(block(int64_t{5}, uint16_t{0x3fc0}), block(int64_t{7}, uint16_t{0x4020}));
+  EXPECT_EQ(d.fixed, std::vector<uint16_t>{3});
+  ASSERT_EQ(d.slots.size(), 1u);
+  EXPECT_EQ(d.problems.size(), 1u);
+}
+
 TEST(Slots, AnAddressMovedByAScalarIsFixed) {
   Live live;
   live.add(8, 16);
