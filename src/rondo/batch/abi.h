@@ -51,7 +51,7 @@ struct Recorder {  // one a thread
   void (*grow_log)(Recorder*, uint32_t block, uint32_t words);
   void* (*grow_arena)(Recorder*, uint64_t bytes);  // returns the allocation itself
   // Throws; does not return. line: of the source; a, b: the values (index and extent).
-  void (*fault)(Recorder*, Fault fault, int32_t line, int64_t a, int64_t b);
+  __attribute__((noreturn)) void (*fault)(Recorder*, Fault fault, int32_t line, int64_t a, int64_t b);
   void* owner;
 };
 

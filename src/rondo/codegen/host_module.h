@@ -25,6 +25,8 @@ using namespace rondo::abi;
 
 namespace {
 
+// One store.
+inline void put_ref(uint32_t* to, Ref ref) { memcpy(to, &ref, sizeof ref); }
 // Integers wrap around; the compiler may not assume otherwise.
 inline int64_t add_ints(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 inline int64_t sub_ints(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
@@ -138,6 +140,9 @@ class Module {
 
   std::string write() {
     text_.line(fmt::format("// The host side of {}, made by Rondo.", plan_.name));
+    // Records are a few words from as many registers: to gather them into vectors first takes longer than to
+    // store them.
+    text_.line("#pragma GCC optimize(\"no-tree-slp-vectorize\")");
     text_.raw(kAbiText);
     text_.raw(kHelpers);
     write_empty_nodes();
@@ -258,8 +263,8 @@ class Module {
       if (block.operands[c].is_int) {
         text_.line(fmt::format("w[{}] = (uint32_t)n{};", at++, c));
       } else {
-        text_.line(fmt::format("w[{}] = a{}.bucket;", at++, c));
-        text_.line(fmt::format("w[{}] = a{}.slot;", at++, c));
+        text_.line(fmt::format("put_ref(w + {}, a{});", at, c));
+        at += 2;
       }
     }
     text_.line("return Ref{bucket, row};");
@@ -276,7 +281,8 @@ class Module {
       for (size_t k = 0; k < result.size(); ++k) text += fmt::format(" {} p{};", cpp_type(result[k]), k);
       text += " };\n";
     }
-    text += fmt::format("R{} {}(Recorder* r", f, function_name(f));
+    // A recursion that the compiler may unroll finds its leaves without a call.
+    text += fmt::format("{}R{} {}(Recorder* r", recursive(f) ? "inline " : "", f, function_name(f));
     for (const Value param : fn.body.params) {
       const std::vector<Part> kinds = parts(fn.ops[static_cast<size_t>(param)].type);
       for (size_t k = 0; k < kinds.size(); ++k)
