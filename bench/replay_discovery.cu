@@ -1,5 +1,6 @@
 // In what kinds of work a replay::Region finds its arguments, and whether what it replays is right.
 //   bench_replay_discovery [--json FILE] [--trials N] [--seed S] [--only PART OF A NAME] [--check] [--list]
+//   [--libs FOLDER:FOLDER]
 // Exit code 77: there is no GPU; 1: a wrong result, or a region that threw; with --check also a row that is
 // not as expected.
 //
@@ -1890,10 +1891,12 @@ int main(int argc, char** argv) {
         throw rondo::Error(rondo::ErrorKind::Usage,
                            option +
                                " is unknown or lacks its value: expected --json FILE, --trials N, --seed S, "
-                               "--only NAME, --check or --list");
+                               "--only NAME, --check, --libs FOLDERS or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
+      else if (option == "--libs")
+        bench::look_in(value);
       else if (option == "--only")
         only = value;
       else if (option == "--trials")

@@ -1,7 +1,7 @@
 // Regions of different character, from launch-bound to bandwidth-bound: how long each takes plainly, as a
 // graph that is patched, as a graph with copies, and by itself deciding.
 //   bench_replay_regions [--json FILE] [--rounds N] [--only PART OF A NAME] [--mode changing|constant]
-//   [--list]
+//   [--list] [--libs FOLDER:FOLDER]
 // Exit code 77: there is no GPU; 1: a wrong result.
 //
 // The ways, in turns within each round of one run:
@@ -1124,10 +1124,12 @@ int main(int argc, char** argv) {
             rondo::ErrorKind::Usage,
             option +
                 " is unknown or lacks its value: expected --json FILE, --rounds N, --only NAME, "
-                "--mode changing|constant or --list");
+                "--mode changing|constant, --libs FOLDERS or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
+      else if (option == "--libs")
+        bench::look_in(value);
       else if (option == "--only")
         only = value;
       else if (option == "--rounds")

@@ -51,7 +51,7 @@ std::string room_of(const std::string& path) {
 
 bool may_see_cuda(const std::string& path) {
   for (const char* head : {"include/rondo/graph", "include/rondo/replay", "include/rondo/cuda_compat.h", "src/rondo/driver/", "src/rondo/graph/",
-                           "src/rondo/replay/", "src/rondo/device/cuda", "src/rondo/kernel/nvrtc", "examples/"}) {
+                           "src/rondo/replay/", "src/rondo/device/cuda", "src/rondo/kernel/nvrtc", "examples/", "bench/replay_"}) {
     if (starts_with(path, head)) return true;
   }
   return false;
