@@ -132,6 +132,10 @@ struct Options {
   Proof proof = Proof::exact;
   double tolerance = 1e-5;
   Staging staging = Staging::auto_;
+  // Ordinary host memory that the work copies from (a table of pointers that it fills, say) is still there and unchanged
+  // when the work returns. Such a table is then found, kept and patched. Without this promise only static and
+  // page-locked memory is read, as reading what is freed by then would make pointers of anything.
+  bool host_tables = false;
   unsigned plain_calls = 1;        // of a signature before it is recorded
   unsigned most_recordings = 64;   // that the region keeps
   uint64_t most_bytes = uint64_t{256} << 20;  // of device memory for them, as the driver reports it

@@ -28,13 +28,13 @@ size_t Playable::staged_count() const noexcept {
 }
 
 unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
-  std::copy(arguments.begin(), arguments.end(), last_.begin());
   if (!copies_) {
     const unsigned patched = recording_->patch(arguments, stream);
     recording_->launch(stream);
     return patched;
   }
   const driver::Driver& d = driver::driver();
+  std::copy(arguments.begin(), arguments.end(), last_.begin());
   for (size_t i = 0; i < put_.size(); ++i)
     if (!staged_[i]) put_[i] = arguments[i];
   const unsigned patched = recording_->patch(put_, stream);

@@ -25,6 +25,14 @@ class Playable {
 
   // How many nodes were patched. Errors: Device, before anything of the caller's is written; PartlyDone.
   unsigned play(std::span<const Argument> arguments, CUstream stream);
+  // The same, where only the arguments of these numbers differ from those of the last play.
+  unsigned play(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
+    if (copies_) [[unlikely]]
+      return play(arguments, stream);
+    const unsigned patched = recording_->patch(arguments, changed, stream);
+    recording_->launch(stream);
+    return patched;
+  }
   // The same, for arguments that are those of the last play.
   void play_again(CUstream stream) {
     if (!copies_) [[likely]] return recording_->launch(stream);
@@ -44,7 +52,7 @@ class Playable {
   Shadow recorded_;
   std::vector<Memory> memory_;
   std::vector<bool> staged_;
-  std::vector<Argument> last_;  // as the caller gave them
+  std::vector<Argument> last_;  // where something is copied: as the caller gave them
   std::vector<Argument> put_;   // with the recorded addresses of what is staged
   bool copies_ = false;
   uint64_t copied_bytes_ = 0;

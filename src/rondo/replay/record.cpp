@@ -28,9 +28,39 @@ std::vector<Span64> ranges(std::span<const Argument> arguments) {
   return out;
 }
 
-Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments) {
-  graph::Graph graph = graph::capture([&](CUstream stream) { work(stream, arguments.data()); });
-  Image image = read_image(graph, ranges(arguments));
+// Calls the work with the same depth of stack each time. Kernels' parameters hold what nobody wrote (the gaps of structs)
+// and addresses of host variables that no kernel follows; from the same depth they come out the same, as long as the work
+// does the same.
+class Level {
+ public:
+  template <class Call>
+  [[gnu::noinline]] void call(const Call& run) {
+    char* const here = static_cast<char*>(__builtin_frame_address(0));
+    if (!level_) level_ = here - kRoom;
+    const ptrdiff_t down = here - level_;
+    if (down > 0 && down < 4 * kRoom) {
+      auto* const gap = static_cast<volatile char*>(__builtin_alloca(static_cast<size_t>(down)));
+      gap[0] = 0;
+      fall(run);
+      gap[0] = 1;  // so that the gap is there during the call
+    } else {
+      fall(run);
+    }
+  }
+
+ private:
+  template <class Call>
+  [[gnu::noinline]] void fall(const Call& run) {
+    run();
+    asm volatile("" ::: "memory");
+  }
+  static constexpr ptrdiff_t kRoom = 8192;
+  char* level_ = nullptr;
+};
+
+Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments, bool host_tables, Level* level) {
+  graph::Graph graph = graph::capture([&](CUstream stream) { level->call([&] { work(stream, arguments.data()); }); });
+  Image image = read_image(graph, ranges(arguments), host_tables ? Pageable::Kept : Pageable::MayBeGone);
   if (image.nodes.empty())
     throw Refused{"it puts nothing into the stream that it is given: give that stream to its kernels and library handles"};
   return {std::move(graph), std::move(image)};
@@ -46,17 +76,22 @@ std::vector<Argument> only(std::span<const Argument> arguments, const std::vecto
 
 class Finder {
  public:
-  Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b)
-      : work_(work), a_(a.arguments()), b_(b.arguments()), elsewhere_(ranges(real)), first_(capture(work, a_)) {}
+  Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b, bool host_tables)
+      : work_(work),
+        a_(a.arguments()),
+        b_(b.arguments()),
+        elsewhere_(ranges(real)),
+        host_tables_(host_tables),
+        first_(capture(work, a_, host_tables, &level_)) {}
 
   // Of a second capture in which the arguments in `moved` are others.
-  Discovery find(const std::vector<bool>& moved) const {
+  Discovery find(const std::vector<bool>& moved) {
     std::vector<Argument> second(a_.begin(), a_.end());
     for (size_t i = 0; i < second.size(); ++i) {
       if (!moved[i]) continue;
-      second[i].value = second[i].kind == Kind::Live ? perturbed(second[i]) : b_[i].value;
+      second[i].value = second[i].kind == Kind::Live ? perturbed(second[i], i) : b_[i].value;
     }
-    const Captured other = capture(work_, second);
+    const Captured other = capture(work_, second, host_tables_, &level_);
     return discover(first_.image, only(a_, moved), other.image, only(second, moved), elsewhere_);
   }
   Captured take() { return std::move(first_); }
@@ -65,6 +100,8 @@ class Finder {
   const detail::WorkRef& work_;
   std::span<const Argument> a_, b_;
   std::vector<Span64> elsewhere_;
+  bool host_tables_;
+  Level level_;
   Captured first_;
 };
 
@@ -83,7 +120,7 @@ struct Places {
 
 // Slots of all arguments but the staged ones. Live scalars that are not to be found become `fixed`, buffers that are
 // not to be found are staged where they may be.
-Places find_places(const Finder& finder, std::span<const Argument> arguments, Staging staging, std::vector<bool>* fixed) {
+Places find_places(Finder& finder, std::span<const Argument> arguments, Staging staging, std::vector<bool>* fixed) {
   const size_t n = arguments.size();
   Places out{{}, std::vector<bool>(n), ""};
   std::vector<bool> moved(n);
@@ -97,7 +134,17 @@ Places find_places(const Finder& finder, std::span<const Argument> arguments, St
     }
   }
   for (bool tried_each = false;;) {
-    Discovery found = finder.find(moved);
+    Discovery found;
+    try {
+      found = finder.find(moved);
+    } catch (...) {
+      // With other scalars the work may do what it never does otherwise: then they are part of the signature.
+      bool live = false;
+      for (size_t i = 0; i < n; ++i)
+        if (moved[i] && arguments[i].kind == Kind::Live) (*fixed)[i] = live = true, moved[i] = false;
+      if (!live) throw;
+      continue;
+    }
     if (found.problems.empty() && found.fixed.empty()) {
       out.slots = std::move(found.slots);
       return out;
@@ -213,7 +260,7 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
     }
     Shadow recorded(arguments, memory);
     std::optional<Shadow> fresh(std::in_place, arguments, memory);
-    Finder finder(work, arguments, recorded, *fresh);
+    Finder finder(work, arguments, recorded, *fresh, options.host_tables);
     Places places = find_places(finder, arguments, options.staging, &out.fixed);
     stage_by_cost(arguments, options, stream, &places);
     out.note = places.note;

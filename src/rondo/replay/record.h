@@ -18,6 +18,7 @@ struct RecordOptions {
   Proof proof = Proof::exact;
   double tolerance = 0;
   Staging staging = Staging::auto_;
+  bool host_tables = false;
   std::vector<bool> fixed;    // live scalars known to belong to the signature
   std::vector<bool> changes;  // buffers whose address was another one at the last call
 };

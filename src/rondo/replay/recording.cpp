@@ -84,6 +84,8 @@ struct Recording::State {
   void lay_out(const Image& image, const std::vector<Slot>& slots, const std::vector<bool>& own);
   void index(const std::vector<Slot>& slots, const std::vector<uint32_t>& place);
   void touch(uint32_t node) noexcept;
+  void put(size_t i, uint64_t value, bool* tables_changed) noexcept;
+  unsigned send(bool tables_changed);
   void touch_tables();
   void set_touched();
   CUresult set(Node& n) const noexcept;
@@ -196,6 +198,23 @@ inline void Recording::State::touch(uint32_t node) noexcept {
   if (std::exchange(nodes[node].epoch, epoch) != epoch) touched.push_back(node);
 }
 
+// Writes the words that are this argument.
+inline void Recording::State::put(size_t i, uint64_t value, bool* tables_changed) noexcept {
+  last[i].value = value;
+  for (uint32_t w = begin[i]; w < begin[i + 1]; ++w) {
+    const Write& write = writes[w];
+    const uint64_t word = value + write.addend;
+    if (write.width == 8) [[likely]]
+      std::memcpy(write.to, &word, 8);
+    else
+      std::memcpy(write.to, &word, 4);
+    if (write.node == kNone)
+      *tables_changed = true;
+    else
+      touch(write.node);
+  }
+}
+
 unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] CUstream stream) {
   State& s = *state_;
   if (arguments.size() != s.last.size())
@@ -205,30 +224,30 @@ unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] 
   ++s.epoch;
   s.touched.clear();
   bool tables_changed = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].value == s.last[i].value) continue;
-    const uint64_t value = arguments[i].value;
-    s.last[i].value = value;
-    for (uint32_t w = s.begin[i]; w < s.begin[i + 1]; ++w) {
-      const State::Write& write = s.writes[w];
-      const uint64_t word = value + write.addend;
-      if (write.width == 8) [[likely]]
-        std::memcpy(write.to, &word, 8);
-      else
-        std::memcpy(write.to, &word, 4);
-      if (write.node == kNone)
-        tables_changed = true;
-      else
-        s.touch(write.node);
-    }
-  }
-  const bool all = std::exchange(s.stale, true);
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].value != s.last[i].value) s.put(i, arguments[i].value, &tables_changed);
+  return s.send(tables_changed);
+}
+
+unsigned Recording::patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
+  State& s = *state_;
+  if (s.stale) [[unlikely]]
+    return patch(arguments, stream);
+  ++s.epoch;
+  s.touched.clear();
+  bool tables_changed = false;
+  for (const uint16_t i : changed) s.put(i, arguments[i].value, &tables_changed);
+  return s.send(tables_changed);
+}
+
+unsigned Recording::State::send(bool tables_changed) {
+  const bool all = std::exchange(stale, true);
   if (all)
-    for (uint32_t i = 0; i < s.nodes.size(); ++i) s.touch(i);
-  if (s.tables && (tables_changed || all)) s.touch_tables();
-  s.set_touched();
-  s.stale = false;
-  return static_cast<unsigned>(s.touched.size());
+    for (uint32_t i = 0; i < nodes.size(); ++i) touch(i);
+  if (tables && (tables_changed || all)) touch_tables();
+  set_touched();
+  stale = false;
+  return static_cast<unsigned>(touched.size());
 }
 
 void Recording::State::touch_tables() {

@@ -24,6 +24,8 @@ class Recording {
   // tables that the graph's copies read on the host are not rewritten before the launch that reads them is done.
   // Errors: Device.
   unsigned patch(std::span<const Argument> arguments, CUstream stream);
+  // The same, where only the arguments of these numbers differ from those of the last patch().
+  unsigned patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream);
   // Errors: Device.
   void launch(CUstream stream);
 

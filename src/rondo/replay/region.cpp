@@ -55,14 +55,16 @@ const std::vector<std::string> kWays = {"plain", "graph"};
 
 }  // namespace
 
-int Entry::match(std::span<const Argument> arguments) const noexcept {
+int Entry::match(std::span<const Argument> arguments) noexcept {
   if (arguments.size() != last.size()) return -1;
   if (arguments.empty() || std::memcmp(arguments.data(), last.data(), arguments.size_bytes()) == 0) return 0;
+  which_changed.clear();
   for (size_t i = 0; i < last.size(); ++i) {
     if (arguments[i] == last[i]) continue;
-    if (!same_shape(arguments[i], last[i], i < fixed.size() && fixed[i]) || overlapping(arguments, i) >= 0) return -1;
+    if (!same_shape(arguments[i], last[i], i < fixed.size() && fixed[i])) return -1;
+    which_changed.push_back(static_cast<uint16_t>(i));
   }
-  return 1;
+  return any_overlapping(arguments, which_changed, &scratch) ? -1 : 1;
 }
 
 // ---------------------------------------------------------------- a call
@@ -84,8 +86,12 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
       try {
         if (fits == 0 && e->in_place) [[likely]] {
           e->play->play_again(stream);
-        } else {
+        } else if (fits == 1 && e->in_place) {
           e->in_place = false;
+          for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
+          e->patched += e->play->play(arguments, e->which_changed, stream);
+          e->in_place = true;
+        } else {
           std::copy(arguments.begin(), arguments.end(), e->last.begin());
           e->patched += e->play->play(arguments, stream);
           e->in_place = true;
@@ -98,6 +104,15 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
       } catch (const Error& error) {
         failed(e, error.what());
       }
+      return plain(&lock, e, stream, arguments, work);
+    }
+  }
+  if (e && e->plain_now && !check_ && e->match(arguments) >= 0 && (!e->play || !e->selector.count_call())) {
+    CUcontext context = nullptr;
+    if (current_context_(&context) == CUDA_SUCCESS && context == e->key.context) {
+      ++e->calls;
+      e->used = ++clock_;
+      for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
       return plain(&lock, e, stream, arguments, work);
     }
   }
@@ -137,9 +152,9 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
       return record_now(lock, entry, stream, arguments, work);
     case Entry::State::Timing: return time(lock, entry, stream, arguments, work);
     case Entry::State::Decided:
-      if (policy_ != Policy::always && e->play && e->selector.count_call()) {
+      if (policy_ != Policy::always && e->play && (!e->selector.decided() || e->selector.count_call())) {
         e->state = Entry::State::Timing;
-        e->replays_now = false;
+        e->replays_now = e->plain_now = false;
         return time(lock, entry, stream, arguments, work);
       }
       if (e->play && (policy_ == Policy::always || e->selector.choice() == 1)) {
@@ -190,6 +205,8 @@ RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> argu
     }
     auto entry = std::make_shared<Entry>(key, describe(key.shape), selector_options(options_));
     entry->last.assign(arguments.begin(), arguments.end());
+    entry->which_changed.reserve(arguments.size());
+    entry->scratch.reserve(arguments.size());
     entry->changes.assign(arguments.size(), false);
     entry->fixed = std::move(fixed);
     at = entries_.emplace(std::move(key), std::move(entry)).first;
@@ -203,7 +220,7 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
                              const WorkRef& work) {
   Entry* const e = entry.get();
   e->busy = true;
-  RecordOptions how{options_.proof, options_.tolerance, options_.staging, e->fixed, e->changes};
+  RecordOptions how{options_.proof, options_.tolerance, options_.staging, options_.host_tables, e->fixed, e->changes};
   const auto start = std::chrono::steady_clock::now();
   lock->unlock();
   Recorded made;
@@ -231,7 +248,7 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     if (again)
       e->record_at = e->calls + (kLeastCallsAgain << e->failures);
     else
-      e->state = Entry::State::Refused;
+      e->state = Entry::State::Refused, e->plain_now = true;
     fall_back(fmt::format("{} ({}) stays plain{}: {}", name, e->signature, again ? " for now" : "", made.reason));
     if (!made.called) plain(lock, e, stream, arguments, work);
     return;
@@ -286,7 +303,7 @@ void RegionState::make_room(const Entry* newest) {
 void RegionState::drop(Entry* e, const std::string& why) {
   e->play.reset();
   e->state = Entry::State::Plain;
-  e->replays_now = false;
+  e->replays_now = e->plain_now = false;
   e->device_bytes = 0;
   ++e->drops, ++dropped_;
   // Only a signature that comes often enough for a recording to pay is recorded again.
@@ -373,6 +390,7 @@ void RegionState::decided(Entry* e, bool keep) {
   e->state = Entry::State::Decided;
   const bool graph = e->play && (policy_ == Policy::always || e->selector.choice() == 1);
   e->replays_now = graph;
+  e->plain_now = !graph;
   if (policy_ != Policy::always) e->reason = e->selector.reason();
   trace::note(trace::Level::Info, "replay.decided",
               fmt::format("{} ({}): {}: {}", name, e->signature, graph ? "graph" : "plain", e->reason));
@@ -389,6 +407,7 @@ void RegionState::failed(Entry* e, const std::string& why) {
   e->play.reset();
   e->device_bytes = 0;
   e->replays_now = false;
+  e->plain_now = true;
   e->open = false;
   e->state = Entry::State::Refused;
   e->reason = fmt::format("it failed {} times, the last time so: {}", e->failures, why);

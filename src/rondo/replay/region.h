@@ -24,6 +24,7 @@ struct Entry {
   State state = State::Plain;
   bool busy = false;       // being recorded, outside of the lock
   bool replays_now = false;  // decided for the graph, or asked for: the fast path
+  bool plain_now = false;    // refused or decided for plain
   std::unique_ptr<Playable> play;
   Selector selector;
   std::vector<Argument> last;  // of the last call
@@ -45,7 +46,10 @@ struct Entry {
   unsigned foreign = 0;  // calls of others meanwhile
 
   // 0: the arguments of the last call, 1: others that fit, -1: another signature, or memory that is shared.
-  int match(std::span<const Argument> arguments) const noexcept;
+  // Fills which_changed.
+  int match(std::span<const Argument> arguments) noexcept;
+  std::vector<uint16_t> which_changed;
+  std::vector<const Argument*> scratch;
 };
 
 class RegionState {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -122,20 +123,48 @@ void check(std::span<const Argument> arguments) {
   }
 }
 
-uint64_t perturbed(const Argument& live) noexcept {
-  if (live.element == Element::F32) {
-    const float v = std::bit_cast<float>(static_cast<uint32_t>(live.value));
-    const float w = std::abs(v) < 1e30f ? v * 1.3728127f : v * 0.62718f;
-    return std::bit_cast<uint32_t>(w);
+bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
+                     std::vector<const Argument*>* scratch) {
+  if (changed.size() * arguments.size() <= 256) {
+    for (const uint16_t i : changed)
+      if (overlapping(arguments, i) >= 0) return true;
+    return false;
   }
-  if (live.element == Element::F64) {
-    const double v = std::bit_cast<double>(live.value);
-    return std::bit_cast<uint64_t>(std::abs(v) < 1e300 ? v * 1.37281271828 : v * 0.62718);
+  scratch->clear();
+  for (const Argument& a : arguments)
+    if (a.buffer() && a.bytes) scratch->push_back(&a);
+  std::sort(scratch->begin(), scratch->end(), [](const Argument* a, const Argument* b) { return a->value < b->value; });
+  uint64_t read_to = 0, written_to = 0;  // how far the buffers before reach
+  for (const Argument* a : *scratch) {
+    if (a->value < written_to || (a->written() && a->value < read_to)) return true;
+    uint64_t& to = a->written() ? written_to : read_to;
+    to = std::max(to, a->value + a->bytes);
   }
-  // Smaller, so that nothing that is sized by it grows.
-  const uint64_t mask = live.bytes == 4 ? 0xffffffffu : ~uint64_t{0};
-  const double v = number(live);
-  return (v > 2 ? live.value - 1 : live.value + 1) & mask;
+  return false;
+}
+
+uint64_t perturbed(const Argument& live, size_t which) noexcept {
+  const auto differs = [&](uint64_t value) {
+    for (unsigned byte = 0; byte < live.bytes; ++byte)
+      if (((value ^ live.value) >> (8 * byte) & 0xff) == 0) return false;
+    return true;
+  };
+  // Of floating-point numbers one of the same magnitude, so that host code takes no other way.
+  for (int tries = 0; tries < 4096; ++tries) {
+    const double factor = -(1.0 + (static_cast<double>(which % 512) + 0.37281271828) / 1024) - 1e-5 * tries;
+    uint64_t value = 0;
+    if (live.element == Element::F32)
+      value = std::bit_cast<uint32_t>(static_cast<float>(number(live) * factor));
+    else if (live.element == Element::F64)
+      value = std::bit_cast<uint64_t>(number(live) * factor);
+    else
+      break;
+    if (differs(value)) return value;
+  }
+  const uint64_t pattern = 0x0101010101010101u * (which % 127) ^ 0x0000010002000300u;
+  uint64_t value = ~live.value ^ (pattern & 0x7f7f7f7f7f7f7f7fu);
+  if (live.bytes == 4) value &= 0xffffffffu;
+  return value;
 }
 
 }  // namespace rondo::replay

@@ -40,12 +40,16 @@ std::string describe_argument(std::span<const Argument> arguments, size_t which)
 
 // The first buffer that shares bytes with buffer `which` although one of both is written; -1: none.
 int overlapping(std::span<const Argument> arguments, size_t which) noexcept;
+// Whether any of the buffers `changed` does. Allocates nothing when `scratch` has been given room for all arguments.
+bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
+                     std::vector<const Argument*>* scratch);
 
 // Throws Error(Usage) for a null buffer of more than 0 bytes, an unknown kind, a live scalar that is no number of 4 or
 // 8 bytes.
 void check(std::span<const Argument> arguments);
 
-// A live scalar that every byte pattern tells from `live`.
-uint64_t perturbed(const Argument& live) noexcept;
+// Another value for the live scalar of this number: each of its bytes is another one, and no two scalars get the same
+// value, so that a place holds one of them only if it follows it.
+uint64_t perturbed(const Argument& live, size_t which) noexcept;
 
 }  // namespace rondo::replay
