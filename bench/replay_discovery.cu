@@ -102,6 +102,7 @@ struct Made {
   std::string sizes;
   replay::Proof proof = replay::Proof::exact;
   bool alone = false;  // a call is waited for before the next one
+  bool host_tables = false;
 };
 
 enum class Outcome { Found, Staged, Refused, Plain };
@@ -157,8 +158,8 @@ std::shared_ptr<Kept> keep(size_t bytes) { return std::make_shared<Kept>(bytes);
 
 // Host memory of the work's own, for tables that it copies to the device. A recording takes a copy of what
 // lies in static and page-locked memory; memory from the heap may be gone when it looks, so that must be
-// refused.
-enum class Host { Heap, Static, PageLocked };
+// refused unless Options::host_tables promises that it is not.
+enum class Host { Heap, HeapPromised, Static, PageLocked };
 alignas(16) char static_tables[2][16384];
 class Table {
  public:
@@ -430,6 +431,7 @@ Made table_from_host(Random& r, Host where) {
     bench::launched();
   };
   made.sizes = sizes(tensors, n);
+  made.host_tables = where == Host::HeapPromised;
   made.alone = where == Host::PageLocked;  // the copy reads it later, so it may not be written meanwhile
   return made;
 }
@@ -1221,6 +1223,8 @@ const std::vector<Family>& families() {
      [](Random& r) { return table_from_host(r, Host::Static); }},
     {"pointer table, page-locked", kFound, Needs::Nothing,
      [](Random& r) { return table_from_host(r, Host::PageLocked); }},
+    {"pointer table, heap, promised", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::HeapPromised); }},
     {"pointer table, heap", kRefused, Needs::Nothing,
      [](Random& r) { return table_from_host(r, Host::Heap); }},
     {"two tables, interior pointers", kFound, Needs::Nothing, two_tables},
@@ -1570,6 +1574,7 @@ Row table_row(const Family& family, uint64_t seed, Pools& pools) {
     options.policy = replay::Policy::always;
     options.remember = false;
     options.proof = made.proof;
+    options.host_tables = made.host_tables;
     options.tolerance = kTolerance;
     Trial trial(pools, random, family.name, std::move(made), options);
     row.sizes = trial.sizes();
@@ -1624,10 +1629,11 @@ struct Trials {
   std::vector<std::string> failures;
 };
 
-replay::Options random_options(Random& r, replay::Proof proof) {
+replay::Options random_options(Random& r, const Made& made) {
   replay::Options o;
+  o.host_tables = made.host_tables;
   o.policy = r.chance(0.75) ? replay::Policy::always : replay::Policy::auto_;
-  o.proof = r.chance(0.1) ? replay::Proof::off : proof;
+  o.proof = r.chance(0.1) ? replay::Proof::off : made.proof;
   o.tolerance = kTolerance;
   const double staging = r.chance(0.7) ? 0.0 : r.chance(0.5) ? 1.0 : 2.0;
   o.staging = staging == 0.0   ? replay::Staging::auto_
@@ -1661,7 +1667,7 @@ Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed
     try {
       // Of atomic additions only the last call is compared, so there are no bursts of several either.
       const bool alone = made.alone || made.proof == replay::Proof::tolerance;
-      const replay::Options options = random_options(random, made.proof);
+      const replay::Options options = random_options(random, made);
       Trial trial(pools, random, "trial " + std::to_string(own), std::move(made), options);
       const int bursts = random.between(4, 10);
       const double change = random.chance(0.2) ? 0.0 : random.chance(0.3) ? 1.0 : 0.4;
