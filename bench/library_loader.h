@@ -4,16 +4,15 @@
 //     if (!blas.ok()) skip(blas.why());        // where it was looked for, and what the loader said
 //     blas.cublasSgemm_v2(...);
 //
-// Looked for in RONDO_BENCH_CUBLAS, RONDO_BENCH_CUBLASLT, RONDO_BENCH_CUDNN (a path of the file); else in the
-// folders of RONDO_BENCH_LIBS (with colons between); else by its name, where the loader looks; else in
-// /usr/local/cuda/lib64. tools/gpu_suite.sh fills RONDO_BENCH_LIBS with the folders of Python's nvidia
-// packages.
+// Looked for in library_folders(), which the program fills before the first use (option --libs;
+// tools/gpu_suite.sh gives the folders of Python's nvidia packages); else by its name, where the loader
+// looks; else in /usr/local/cuda/lib64.
 #pragma once
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,30 +27,28 @@
 
 namespace bench {
 
+inline std::vector<std::string>& library_folders() {
+  static std::vector<std::string> folders;
+  return folders;
+}
+// "folder:folder", as for LD_LIBRARY_PATH.
+inline void look_in(const std::string& folders) {
+  for (size_t at = 0; at <= folders.size();) {
+    const size_t end = std::min(folders.find(':', at), folders.size());
+    if (end > at) library_folders().push_back(folders.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
 // A shared library that stays open to the end of the process.
 class Library {
  public:
-  Library(const char* variable, const std::vector<std::string>& names) {
+  explicit Library(const std::vector<std::string>& names) {
     std::vector<std::string> paths;
-    if (const char* path = std::getenv(variable)) {
-      paths = {path};
-    } else {
-      if (const char* folders = std::getenv("RONDO_BENCH_LIBS")) {
-        std::string folder;
-        for (const char* c = folders;; ++c) {
-          if (*c != ':' && *c != 0) {
-            folder += *c;
-            continue;
-          }
-          for (const std::string& name : names)
-            if (!folder.empty()) paths.push_back(folder + "/" + name);
-          folder.clear();
-          if (*c == 0) break;
-        }
-      }
-      for (const std::string& name : names) paths.push_back(name);
-      for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
-    }
+    for (const std::string& folder : library_folders())
+      for (const std::string& name : names) paths.push_back(folder + "/" + name);
+    for (const std::string& name : names) paths.push_back(name);
+    for (const std::string& name : names) paths.push_back("/usr/local/cuda/lib64/" + name);
     for (const std::string& path : paths) {
       // Global: cuDNN and cuBLAS look for each other's parts by name.
       handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -159,9 +156,9 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
 
 #define BENCH_MEMBER(name) decltype(&::name) name = library_.find<decltype(&::name)>(#name);
 #define BENCH_TYPED_MEMBER(name, type) type name = library_.find<type>(#name);
-#define BENCH_TABLE(Table, variable, functions, ...)                        \
+#define BENCH_TABLE(Table, functions, ...)                                  \
   class Table {                                                             \
-    Library library_{variable, {__VA_ARGS__}};                              \
+    Library library_{{__VA_ARGS__}};                                        \
                                                                             \
    public:                                                                  \
     functions(BENCH_MEMBER, BENCH_TYPED_MEMBER) static const Table& get() { \
@@ -173,11 +170,10 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
     const std::string& path() const { return library_.path(); }             \
   };
 
-BENCH_TABLE(BlasLt, "RONDO_BENCH_CUBLASLT", BENCH_CUBLASLT_FUNCTIONS, "libcublasLt.so.13",
-            "libcublasLt.so.12")
-BENCH_TABLE(Blas, "RONDO_BENCH_CUBLAS", BENCH_CUBLAS_FUNCTIONS, "libcublas.so.13", "libcublas.so.12")
+BENCH_TABLE(BlasLt, BENCH_CUBLASLT_FUNCTIONS, "libcublasLt.so.13", "libcublasLt.so.12")
+BENCH_TABLE(Blas, BENCH_CUBLAS_FUNCTIONS, "libcublas.so.13", "libcublas.so.12")
 #if BENCH_HAS_CUDNN
-BENCH_TABLE(Dnn, "RONDO_BENCH_CUDNN", BENCH_CUDNN_FUNCTIONS, "libcudnn.so.9")
+BENCH_TABLE(Dnn, BENCH_CUDNN_FUNCTIONS, "libcudnn.so.9")
 #else
 struct Dnn {
   static const Dnn& get() {

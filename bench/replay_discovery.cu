@@ -1,5 +1,6 @@
 // In what kinds of work a replay::Region finds its arguments, and whether what it replays is right.
 //   bench_replay_discovery [--json FILE] [--trials N] [--seed S] [--only PART OF A NAME] [--check] [--list]
+//   [--libs FOLDER:FOLDER]
 // Exit code 77: there is no GPU; 1: a wrong result, or a region that threw; with --check also a row that is
 // not as expected.
 //
@@ -100,6 +101,8 @@ struct Made {
   Work work;
   std::string sizes;
   replay::Proof proof = replay::Proof::exact;
+  bool alone = false;  // a call is waited for before the next one
+  bool host_tables = false;
 };
 
 enum class Outcome { Found, Staged, Refused, Plain };
@@ -152,6 +155,41 @@ class Kept {
   void* data_ = nullptr;
 };
 std::shared_ptr<Kept> keep(size_t bytes) { return std::make_shared<Kept>(bytes); }
+
+// Host memory of the work's own, for tables that it copies to the device. A recording takes a copy of what
+// lies in static and page-locked memory; memory from the heap may be gone when it looks, so that must be
+// refused unless Options::host_tables promises that it is not.
+enum class Host { Heap, HeapPromised, Static, PageLocked };
+alignas(16) char static_tables[2][16384];
+class Table {
+ public:
+  Table(Host where, size_t bytes, int which = 0) : where_(where) {
+    if (where == Host::Static) {
+      if (bytes > sizeof static_tables[0])
+        throw rondo::Error(rondo::ErrorKind::Internal, "a static table is too small");
+      data_ = static_tables[which];
+    } else if (where == Host::PageLocked) {
+      MUST(cudaMallocHost(&data_, bytes));
+    } else {
+      heap_.resize(bytes);
+      data_ = heap_.data();
+    }
+  }
+  ~Table() {
+    if (where_ == Host::PageLocked) (void)cudaFreeHost(data_);
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  Host where_;
+  void* data_ = nullptr;
+  std::vector<char> heap_;
+};
 
 // ---------------------------------------------------------------- own kernels
 __global__ void axpb(float* y, const float* x, int n, float a, float b) {
@@ -376,50 +414,51 @@ Made by_alignment(Random& r) {
 }
 
 // Addresses written into a host table and copied by a node of the graph.
-Made table_from_host(Random& r) {
+Made table_from_host(Random& r, Host where) {
   const int tensors = r.between(1, 24), n = r.between(1, 2000);
   Made made;
   for (int i = 0; i < 2 * tensors; ++i)
     made.specs.push_back(i < tensors ? input(Type::F32, n) : output(Type::F32, n));
   made.specs.push_back(live_float());
-  const auto table = std::make_shared<std::vector<float*>>(2 * tensors);
-  const auto on_device = keep(table->size() * sizeof(float*));
+  const size_t bytes = 2 * tensors * sizeof(float*);
+  const auto table = std::make_shared<Table>(where, bytes);
+  const auto on_device = keep(bytes);
   made.work = [=](cudaStream_t s, const Argument* a) {
-    for (int i = 0; i < 2 * tensors; ++i) (*table)[i] = pointer<float>(a[i]);
-    MUST(cudaMemcpyAsync(on_device->data(), table->data(), table->size() * sizeof(float*),
-                         cudaMemcpyHostToDevice, s));
+    for (int i = 0; i < 2 * tensors; ++i) table->as<float*>()[i] = pointer<float>(a[i]);
+    MUST(cudaMemcpyAsync(on_device->data(), table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
     by_table<<<dim3(blocks_for(n), tensors), 256, 0, s>>>(on_device->as<float*>(), tensors, n,
                                                           scalar<float>(a[2 * tensors]));
     bench::launched();
   };
   made.sizes = sizes(tensors, n);
+  made.host_tables = where == Host::HeapPromised;
+  made.alone = where == Host::PageLocked;  // the copy reads it later, so it may not be written meanwhile
   return made;
 }
 
 // Two tables, one of them of addresses inside of two arguments, the other of plain numbers.
 Made two_tables(Random& r) {
   const int rows = r.between(2, 32), n = r.between(1, 1000);
-  const size_t count = static_cast<size_t>(rows) * n;
-  const auto table = std::make_shared<std::vector<float*>>(2 * rows);
-  const auto factors = std::make_shared<std::vector<float>>(16);
-  for (float& f : *factors) f = r.number();
-  const auto on_device = keep(table->size() * sizeof(float*)), factors_on_device = keep(64);
-  return {{input(Type::F32, count), changed(Type::F32, count)},
-          [=](cudaStream_t s, const Argument* a) {
-            for (int i = 0; i < rows; ++i) {
-              (*table)[i] = pointer<float>(a[0]) + static_cast<size_t>(rows - 1 - i) * n;
-              (*table)[rows + i] = pointer<float>(a[1]) + static_cast<size_t>(i) * n;
-            }
-            MUST(cudaMemcpyAsync(on_device->data(), table->data(), table->size() * sizeof(float*),
-                                 cudaMemcpyHostToDevice, s));
-            MUST(cudaMemcpyAsync(factors_on_device->data(), factors->data(), 64, cudaMemcpyHostToDevice, s));
-            by_table<<<dim3(blocks_for(n), rows), 256, 0, s>>>(on_device->as<float*>(), rows, n, 0.5f);
-            scale_by<<<blocks_for(count), 256, 0, s>>>(pointer<float>(a[1]), pointer<float>(a[1]),
-                                                       factors_on_device->as<float>(),
-                                                       static_cast<int>(count));
-            bench::launched();
-          },
-          sizes(rows, n)};
+  const size_t count = static_cast<size_t>(rows) * n, bytes = 2 * rows * sizeof(float*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes),
+             factors = std::make_shared<Table>(Host::Static, 64, 1);
+  for (int i = 0; i < 16; ++i) factors->as<float>()[i] = r.number();
+  const auto on_device = keep(bytes), factors_on_device = keep(64);
+  return {
+      {input(Type::F32, count), changed(Type::F32, count)},
+      [=](cudaStream_t s, const Argument* a) {
+        for (int i = 0; i < rows; ++i) {
+          table->as<float*>()[i] = pointer<float>(a[0]) + static_cast<size_t>(rows - 1 - i) * n;
+          table->as<float*>()[rows + i] = pointer<float>(a[1]) + static_cast<size_t>(i) * n;
+        }
+        MUST(cudaMemcpyAsync(on_device->data(), table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
+        MUST(cudaMemcpyAsync(factors_on_device->data(), factors->as<void>(), 64, cudaMemcpyHostToDevice, s));
+        by_table<<<dim3(blocks_for(n), rows), 256, 0, s>>>(on_device->as<float*>(), rows, n, 0.5f);
+        scale_by<<<blocks_for(count), 256, 0, s>>>(pointer<float>(a[1]), pointer<float>(a[1]),
+                                                   factors_on_device->as<float>(), static_cast<int>(count));
+        bench::launched();
+      },
+      sizes(rows, n)};
 }
 
 Made copies_and_fills(Random& r) {
@@ -708,8 +747,9 @@ Made gemv(Random& r) {
 Made batched(Random& r, bool table_by_kernel) {
   const Product p = product(r, 64);
   const int batch = r.between(1, 32);
-  const auto table = std::make_shared<std::vector<const float*>>(3 * batch);
-  const auto on_device = keep(table->size() * sizeof(float*));
+  const size_t bytes = 3 * batch * sizeof(void*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes);
+  const auto on_device = keep(bytes);
   return {
       {input(Type::F32, p.a() * batch), input(Type::F32, p.b() * batch), output(Type::F32, p.c() * batch)},
       [=](cudaStream_t s, const Argument* a) {
@@ -719,10 +759,10 @@ Made batched(Random& r, bool table_by_kernel) {
           if (table_by_kernel)
             make_table<<<1, 32, 0, s>>>(t + j * batch, pointer<float>(a[j]), batch, parts[j]);
           else
-            for (int i = 0; i < batch; ++i) (*table)[j * batch + i] = pointer<float>(a[j]) + i * parts[j];
+            for (int i = 0; i < batch; ++i)
+              table->as<const float*>()[j * batch + i] = pointer<float>(a[j]) + i * parts[j];
         bench::launched();
-        if (!table_by_kernel)
-          MUST(cudaMemcpyAsync(t, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
+        if (!table_by_kernel) MUST(cudaMemcpyAsync(t, table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
         const float one = 1.0f, zero = 0.0f;
         bench::must(blas().cublasSgemmBatched(blas_handle().on(s), p.ta, p.tb, p.m, p.n, p.k, &one, t,
                                               p.lda(), t + batch, p.ldb(), &zero,
@@ -735,16 +775,18 @@ Made batched(Random& r, bool table_by_kernel) {
 Made batched_half(Random& r) {
   Product p = product(r, 64);
   const int batch = r.between(1, 16);
-  const auto table = std::make_shared<std::vector<__half*>>(3 * batch);
-  const auto on_device = keep(table->size() * sizeof(void*));
+  const size_t bytes = 3 * batch * sizeof(void*);
+  const auto table = std::make_shared<Table>(Host::Static, bytes);
+  const auto on_device = keep(bytes);
   return {
       {input(Type::F16, p.a() * batch), input(Type::F16, p.b() * batch), output(Type::F16, p.c() * batch)},
       [=](cudaStream_t s, const Argument* a) {
         const size_t parts[] = {p.a(), p.b(), p.c()};
         for (int j = 0; j < 3; ++j)
-          for (int i = 0; i < batch; ++i) (*table)[j * batch + i] = pointer<__half>(a[j]) + i * parts[j];
+          for (int i = 0; i < batch; ++i)
+            table->as<void*>()[j * batch + i] = pointer<__half>(a[j]) + i * parts[j];
         void** t = on_device->as<void*>();
-        MUST(cudaMemcpyAsync(t, table->data(), table->size() * sizeof(void*), cudaMemcpyHostToDevice, s));
+        MUST(cudaMemcpyAsync(t, table->as<void>(), bytes, cudaMemcpyHostToDevice, s));
         const float one = 1.0f, zero = 0.0f;
         bench::must(
             blas().cublasGemmBatchedEx(blas_handle().on(s), p.ta, p.tb, p.m, p.n, p.k, &one, t, CUDA_R_16F,
@@ -1175,9 +1217,16 @@ const std::vector<Family>& families() {
     {"interior pointers", kFound, Needs::Nothing, interior_pointers},
     {"pointer one past the end", kAny, Needs::Nothing, end_pointer},
     {"in place", kFound, Needs::Nothing, in_place},
-    {"in place by two arguments", kFound, Needs::Nothing, in_place_by_two},
+    {"in place by two arguments", kFoundOrPlain, Needs::Nothing, in_place_by_two},
     {"kernel chosen by alignment", kFound, Needs::Nothing, by_alignment},
-    {"pointer table from the host", kFound, Needs::Nothing, table_from_host},
+    {"pointer table, static memory", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::Static); }},
+    {"pointer table, page-locked", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::PageLocked); }},
+    {"pointer table, heap, promised", kFound, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::HeapPromised); }},
+    {"pointer table, heap", kRefused, Needs::Nothing,
+     [](Random& r) { return table_from_host(r, Host::Heap); }},
     {"two tables, interior pointers", kFound, Needs::Nothing, two_tables},
     {"copies and fills, 1-D and 2-D", kFound, Needs::Nothing, copies_and_fills},
     {"page-locked host arguments", kCopiedOrFound, Needs::Nothing, host_arguments},
@@ -1525,6 +1574,7 @@ Row table_row(const Family& family, uint64_t seed, Pools& pools) {
     options.policy = replay::Policy::always;
     options.remember = false;
     options.proof = made.proof;
+    options.host_tables = made.host_tables;
     options.tolerance = kTolerance;
     Trial trial(pools, random, family.name, std::move(made), options);
     row.sizes = trial.sizes();
@@ -1579,10 +1629,11 @@ struct Trials {
   std::vector<std::string> failures;
 };
 
-replay::Options random_options(Random& r, replay::Proof proof) {
+replay::Options random_options(Random& r, const Made& made) {
   replay::Options o;
+  o.host_tables = made.host_tables;
   o.policy = r.chance(0.75) ? replay::Policy::always : replay::Policy::auto_;
-  o.proof = r.chance(0.1) ? replay::Proof::off : proof;
+  o.proof = r.chance(0.1) ? replay::Proof::off : made.proof;
   o.tolerance = kTolerance;
   const double staging = r.chance(0.7) ? 0.0 : r.chance(0.5) ? 1.0 : 2.0;
   o.staging = staging == 0.0   ? replay::Staging::auto_
@@ -1614,9 +1665,9 @@ Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed
       continue;
     }
     try {
-      // Of atomic additions only the last call is compared, so there are no bursts of several.
-      const bool alone = made.proof == replay::Proof::tolerance;
-      const replay::Options options = random_options(random, made.proof);
+      // Of atomic additions only the last call is compared, so there are no bursts of several either.
+      const bool alone = made.alone || made.proof == replay::Proof::tolerance;
+      const replay::Options options = random_options(random, made);
       Trial trial(pools, random, "trial " + std::to_string(own), std::move(made), options);
       const int bursts = random.between(4, 10);
       const double change = random.chance(0.2) ? 0.0 : random.chance(0.3) ? 1.0 : 0.4;
@@ -1846,10 +1897,12 @@ int main(int argc, char** argv) {
         throw rondo::Error(rondo::ErrorKind::Usage,
                            option +
                                " is unknown or lacks its value: expected --json FILE, --trials N, --seed S, "
-                               "--only NAME, --check or --list");
+                               "--only NAME, --check, --libs FOLDERS or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
+      else if (option == "--libs")
+        bench::look_in(value);
       else if (option == "--only")
         only = value;
       else if (option == "--trials")

@@ -183,9 +183,11 @@ struct Shape {
 struct Row {
   Shape shape;
   double raw_us, set_us, region_us, over_us, limit_us;
-  Allocations raw, set, region;  // a stretch
+  Allocations raw, set, region;  // in all rounds
+  int64_t more_news() const { return static_cast<int64_t>(region.news - set.news); }
+  int64_t more_mallocs() const { return static_cast<int64_t>(region.mallocs - set.mallocs); }
   bool missed() const {
-    return shape.limited && (over_us > limit_us || region.news > 0 || region.mallocs > set.mallocs);
+    return shape.limited && (over_us > limit_us || more_news() > 0 || more_mallocs() > 0);
   }
 };
 
@@ -277,7 +279,8 @@ class Bench {
         for (int i = 0; i < burst; ++i) once();
         const double us =
             std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-        *allocated = {allocations.news - at_first.news, allocations.mallocs - at_first.mallocs};
+        allocated->news += allocations.news - at_first.news;
+        allocated->mallocs += allocations.mallocs - at_first.mallocs;
         m_.stream->synchronize();
         calls += static_cast<uint64_t>(burst);
         return us / burst;
@@ -286,6 +289,7 @@ class Bench {
       const int count = shape.nodes >= 1000 ? std::max(pairs_ / 4, 1) : pairs_;
       size_t set_turn = 0;
       for (int i = -3; i < count; ++i) {  // the first few warm up
+        if (i == 0) row.raw = row.set = row.region = {};
         double t[3] = {};
         for (int j = 0; j < 3; ++j) switch ((i + 3 + j) % 3) {
             case 0:
@@ -311,7 +315,7 @@ class Bench {
       const replay::RegionReport after = region.report();
       fmt::print("{:>5}  {:<22} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>5} {:>4}{}\n", shape.nodes,
                  shape.what, row.raw_us, row.set_us, row.region_us, row.over_us, row.limit_us,
-                 row.region.news, row.region.mallocs, row.missed() ? "  over" : "");
+                 row.more_news(), row.more_mallocs(), row.missed() ? "  over" : "");
       std::fflush(stdout);
       const uint64_t is = m_.take(), expected = calls * shape.nodes;
       if (is != expected) {

@@ -1,7 +1,7 @@
 // Regions of different character, from launch-bound to bandwidth-bound: how long each takes plainly, as a
 // graph that is patched, as a graph with copies, and by itself deciding.
 //   bench_replay_regions [--json FILE] [--rounds N] [--only PART OF A NAME] [--mode changing|constant]
-//   [--list]
+//   [--list] [--libs FOLDER:FOLDER]
 // Exit code 77: there is no GPU; 1: a wrong result.
 //
 // The ways, in turns within each round of one run:
@@ -672,16 +672,16 @@ std::unique_ptr<Scenario> pointer_table(Arena& m) {
   const int batch = 64, n = 64;
   const size_t part = static_cast<size_t>(n) * n, count = batch * part;
   const Handle blas = blas_handle();
-  const auto table = std::make_shared<std::vector<float*>>(3 * batch);
+  // In static memory, of which a recording can take a copy of its own.
+  static float* table[3 * batch];
   float** on_device = m.zeros<float*>(3 * batch);
   const auto work = [=](cudaStream_t s, const float* a, const float* b, float* c) {
     for (int i = 0; i < batch; ++i) {
-      (*table)[i] = const_cast<float*>(a + i * part);
-      (*table)[batch + i] = const_cast<float*>(b + i * part);
-      (*table)[2 * batch + i] = c + i * part;
+      table[i] = const_cast<float*>(a + i * part);
+      table[batch + i] = const_cast<float*>(b + i * part);
+      table[2 * batch + i] = c + i * part;
     }
-    MUST(
-        cudaMemcpyAsync(on_device, table->data(), table->size() * sizeof(float*), cudaMemcpyHostToDevice, s));
+    MUST(cudaMemcpyAsync(on_device, table, sizeof table, cudaMemcpyHostToDevice, s));
     const float one = 1.0f, zero = 0.0f;
     bench::must(bench::Blas::get().cublasSgemmBatched(blas->on(s), CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one,
                                                       on_device, n, on_device + batch, n, &zero,
@@ -1124,10 +1124,12 @@ int main(int argc, char** argv) {
             rondo::ErrorKind::Usage,
             option +
                 " is unknown or lacks its value: expected --json FILE, --rounds N, --only NAME, "
-                "--mode changing|constant or --list");
+                "--mode changing|constant, --libs FOLDERS or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
+      else if (option == "--libs")
+        bench::look_in(value);
       else if (option == "--only")
         only = value;
       else if (option == "--rounds")

@@ -1,5 +1,6 @@
-// What the documentation shows is code that compiles: a fragment in docs/graphs.md names the example that it
-// is taken from, and stands there word for word. The examples open with what they show and are all built.
+// What the documentation shows is code that compiles: a fragment in docs/graphs.md and docs/replay.md names
+// the example that it is taken from, and stands there word for word. The examples open with what they show
+// and are all built.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,18 +78,27 @@ std::vector<fs::path> examples() {
   return found;
 }
 
-}  // namespace
-
-TEST(Docs, EveryFragmentOnGraphsStandsInTheExampleItNames) {
-  const std::vector<Fragment> fragments = fragments_of(lines_of(kRoot / "docs/graphs.md"));
-  EXPECT_GT(fragments.size(), 5u);
+// At least `least` of them.
+void expect_fragments_of_examples(const std::string& document, size_t least) {
+  const std::vector<Fragment> fragments = fragments_of(lines_of(kRoot / document));
+  EXPECT_GE(fragments.size(), least);
   for (const Fragment& f : fragments) {
-    const std::string where = "docs/graphs.md:" + std::to_string(f.line) + ": ";
+    const std::string where = document + ":" + std::to_string(f.line) + ": ";
     ASSERT_FALSE(f.example.empty()) << where << "the fence names no example";
     const fs::path path = kRoot / "examples" / f.example;
     ASSERT_TRUE(fs::exists(path)) << where << "there is no example " << f.example;
     EXPECT_TRUE(stands_in(f.text, lines_of(path))) << where << "the fragment does not stand in " << f.example;
   }
+}
+
+}  // namespace
+
+TEST(Docs, EveryFragmentOnGraphsStandsInTheExampleItNames) {
+  expect_fragments_of_examples("docs/graphs.md", 6);
+}
+
+TEST(Docs, EveryFragmentOnReplayStandsInTheExampleItNames) {
+  expect_fragments_of_examples("docs/replay.md", 4);
 }
 
 TEST(Docs, AFragmentIsFoundAtAnyIndentationAndNotWhenAWordDiffers) {
@@ -102,7 +112,7 @@ TEST(Docs, AFragmentIsFoundAtAnyIndentationAndNotWhenAWordDiffers) {
 TEST(Docs, EveryExampleOpensWithWhatItShowsAndIsBuilt) {
   std::ostringstream project;
   project << std::ifstream(kRoot / "examples/CMakeLists.txt").rdbuf();
-  EXPECT_GE(examples().size(), 8u);
+  EXPECT_GE(examples().size(), 11u);
   for (const fs::path& path : examples()) {
     const std::vector<std::string> lines = lines_of(path);
     ASSERT_FALSE(lines.empty()) << path;

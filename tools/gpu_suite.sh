@@ -180,9 +180,8 @@ if [[ " $parts " == *" replay "* ]]; then
     RONDO_BENCH_LIBS=$(python3 -c 'import glob, nvidia, os
 print(":".join(sorted({os.path.dirname(p) for root in nvidia.__path__ for p in glob.glob(root + "/*/lib/libcu[bd]*.so.*")})))' 2>/dev/null)
   fi
-  export RONDO_BENCH_LIBS
   # The limits of a call's cost are looked at, and reported, but do not fail the suite: a busy host misses them.
-  for spec in "replay_overhead" "replay_discovery --trials ${RONDO_REPLAY_TRIALS:-1000}" "replay_regions"; do
+  for spec in "replay_overhead" "replay_discovery --trials ${RONDO_REPLAY_TRIALS:-1000} --libs $RONDO_BENCH_LIBS:" "replay_regions --libs $RONDO_BENCH_LIBS:"; do
     read -r name options <<<"$spec"
     program=$(bench_binary "$name")
     if [ -z "$program" ]; then
