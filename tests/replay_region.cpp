@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "replay_folder.h"
 #include "replay_support.h"
 #include "rondo/base/options.h"
 
@@ -432,17 +433,19 @@ TEST_F(Regions, StagingCopiesInsteadOfPatching) {
 
 // ---------------------------------------------------------------- many shapes
 
-TEST_F(Regions, RecordingsAreBoundedAndDoNotThrash) {
+TEST_F(Regions, RecordingsThatDifferAreBoundedAndDoNotThrash) {
   Options o = always();
   o.most_recordings = 4;
-  Region step("two", two_kernels(w_), o);
-  const Floats x(w_, 64), y(w_, 64);
+  // Another number of kernels for each shape, so that no two graphs are alike.
+  Region step("many", [&](CUstream s, float* x, int n) {
+    for (int i = 0; i < n; ++i) w_.do_twice(s, x, n);
+  }, o);
   const int shapes = 8, rounds = 60;
   for (int call = 0; call < shapes * rounds; ++call) {
-    const int n = 8 * (call % shapes + 1);
-    const Floats z(w_, n, 0);
-    step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
-    ASSERT_EQ(z[n - 1], static_cast<float>(n - 1) + 6 * x[n - 1]);
+    const int n = call % shapes + 1;
+    const Floats x(w_, 8, 1);
+    step(w_.stream, inout(x.data(), 8), n);
+    ASSERT_EQ(x[0], static_cast<float>(1 << n));
   }
   const RegionReport r = step.report();
   size_t alive = 0;
@@ -450,6 +453,46 @@ TEST_F(Regions, RecordingsAreBoundedAndDoNotThrash) {
   EXPECT_LE(alive, 4u);
   EXPECT_GT(r.dropped, 0u);
   EXPECT_LT(r.dropped, 40u) << "recorded again and again";
+}
+
+TEST_F(Regions, RecordingsThatAreAlikeShareExecutables) {
+  Options o = always();
+  o.most_recordings = 2;
+  Region step("two", two_kernels(w_), o);
+  const Floats x(w_, 64), y(w_, 64);
+  const int shapes = 8;
+  for (int call = 0; call < shapes * 20; ++call) {
+    const int n = 8 * (call * 5 % shapes + 1);
+    const Floats z(w_, n, 0);
+    for (int again = 0; again < 1 + call % 2; ++again)
+      step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
+    ASSERT_EQ(z[n - 1], static_cast<float>(n - 1) + (call % 2 ? 12 : 6) * x[n - 1]) << "call " << call;
+  }
+  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams") - w_.fake.count("cuGraphExecDestroy"), 2u);
+  const RegionReport r = step.report();
+  EXPECT_EQ(r.dropped, 0u);
+  EXPECT_GT(r.replays, 200u);
+  size_t shared = 0;
+  for (const RecordingReport& one : r.recordings) shared += one.reason.find("shares the executable") != std::string::npos;
+  EXPECT_EQ(shared, 6u);
+}
+
+TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
+  const test::Folder folder;
+  const test::CacheDir cache(folder.path.string());
+  const Floats x(w_, 8), y(w_, 8), z(w_, 8);
+  const auto run = [&](int calls) {
+    auto step = std::make_unique<Region<decltype(two_kernels(w_))>>("two", two_kernels(w_));
+    for (int i = 0; i < calls; ++i) (*step)(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
+    return step->report();
+  };
+  const RegionReport first = run(1500);
+  ASSERT_EQ(only(first).state, "decided") << only(first).reason;
+  EXPECT_FALSE(only(first).remembered);
+  const RegionReport second = run(2);
+  EXPECT_EQ(only(second).state, "decided");
+  EXPECT_TRUE(only(second).remembered);
+  EXPECT_EQ(only(second).choice, only(first).choice);
 }
 
 TEST_F(Regions, ResetForgets) {

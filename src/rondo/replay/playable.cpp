@@ -13,12 +13,11 @@ Playable::Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::v
       recorded_(std::move(recorded)),
       memory_(std::move(memory)),
       staged_(std::move(staged)),
-      last_(recorded_.arguments().begin(), recorded_.arguments().end()),
-      put_(last_) {
+      put_(recorded_.arguments().begin(), recorded_.arguments().end()) {
   for (size_t i = 0; i < staged_.size(); ++i) {
     if (!staged_[i]) continue;
     copies_ = true;
-    copied_bytes_ += last_[i].bytes * (last_[i].kind == Kind::InOut ? 2 : 1);
+    copied_bytes_ += put_[i].bytes * (put_[i].kind == Kind::InOut ? 2 : 1);
   }
   if (copies_) done_ = graph::Event::create();
 }
@@ -34,7 +33,6 @@ unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
     return patched;
   }
   const driver::Driver& d = driver::driver();
-  std::copy(arguments.begin(), arguments.end(), last_.begin());
   for (size_t i = 0; i < put_.size(); ++i)
     if (!staged_[i]) put_[i] = arguments[i];
   const unsigned patched = recording_->patch(put_, stream);

@@ -33,13 +33,10 @@ class Playable {
     recording_->launch(stream);
     return patched;
   }
-  // The same, for arguments that are those of the last play.
-  void play_again(CUstream stream) {
-    if (!copies_) [[likely]] return recording_->launch(stream);
-    (void)play(last_, stream);
-  }
-
   const Recording& recording() const noexcept { return *recording_; }
+  // What a play of the same arguments launches, where that is all that it does; else null.
+  const graph::GraphExec* exec() const noexcept { return copies_ ? nullptr : recording_->exec(); }
+  bool share(Playable& other) { return recording_->share(*other.recording_); }
   bool copies() const noexcept { return copies_; }
   uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
   uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
@@ -52,7 +49,6 @@ class Playable {
   Shadow recorded_;
   std::vector<Memory> memory_;
   std::vector<bool> staged_;
-  std::vector<Argument> last_;  // where something is copied: as the caller gave them
   std::vector<Argument> put_;   // with the recorded addresses of what is staged
   bool copies_ = false;
   uint64_t copied_bytes_ = 0;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kMostEntries = 1024;   // signatures that are remembered at all
 constexpr size_t kMostFallbacks = 16;
+constexpr unsigned kMostSharers = 8;    // recordings in one exec, on average
 constexpr unsigned kMostForeign = 64;   // then a block that is not ended is given up
 constexpr uint64_t kLeastCallsAgain = 8;  // before a dropped recording is made again; doubled each time
 
@@ -70,53 +71,93 @@ int Entry::match(std::span<const Argument> arguments) noexcept {
 // ---------------------------------------------------------------- a call
 
 void RegionState::call(CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
-  Lock lock(lock_);
+  Lock lock(fast_.lock);
+  if (fast_.ready && arguments.size() == fast_.count &&
+      std::memcmp(arguments.data(), fast_.last, arguments.size_bytes()) == 0 && fast_.until_check != 1) [[likely]] {
+    CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext context = nullptr;
+    if (fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
+        fast_.current_context(&context) == CUDA_SUCCESS && context == fast_.context) [[likely]] {
+      --fast_.until_check;
+      if (const CUresult code = fast_.exec->try_launch(stream); code != CUDA_SUCCESS) [[unlikely]] {
+        settle();
+        Entry* const e = current_.get();
+        ++calls_, ++e->calls;
+        failed(e, driver::describe(driver::driver(), code));
+        return plain(&lock, e, stream, arguments, work);
+      }
+      ++fast_.replays;
+      return;
+    }
+  }
+  other(&lock, stream, arguments, work);
+}
+
+void RegionState::arm(Entry* e) noexcept {
+  if (!e->in_place || !e->replays_now || check_ || options_.before_replay || current_.get() != e) return;
+  fast_.exec = e->play->exec();
+  if (!fast_.exec) return;
+  fast_.count = static_cast<uint32_t>(e->last.size());
+  fast_.last = e->last.data();
+  fast_.context = e->key.context;
+  fast_.until_check = checks() ? e->selector.calls_until_check() : 0;
+  fast_.replays = 0;
+  fast_.ready = true;
+}
+
+void RegionState::settle() noexcept {
+  if (!fast_.ready) return;
+  fast_.ready = false;
+  Entry* const e = current_.get();
+  const uint64_t n = std::exchange(fast_.replays, 0);
+  calls_ += n, e->calls += n, e->replays += n;
+  if (checks()) e->selector.counted(n);
+  if (n) e->used = ++clock_;
+}
+
+// The lock again, after the caller's work: other calls may have come in between.
+void RegionState::again(Lock* lock) noexcept {
+  lock->lock();
+  settle();
+}
+
+// Not the arguments of the last call, or no graph.
+void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+  settle();
   ++calls_;
   Entry* const e = current_.get();
-  if (e && e->replays_now && !check_) [[likely]] {
+  if (e && (e->replays_now || e->plain_now) && !check_) {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext context = nullptr;
     const int fits = e->match(arguments);
-    CUcontext context = e->key.context;
-    if (fits >= 0 && is_capturing_(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
-        current_context_(&context) == CUDA_SUCCESS && context == e->key.context &&
-        (!checks() || !e->selector.count_call())) [[likely]] {
+    const bool checked = checks() && e->play;
+    if (fits >= 0 && fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
+        fast_.current_context(&context) == CUDA_SUCCESS && context == e->key.context &&
+        (!checked || !e->selector.count_call())) [[likely]] {
       ++e->calls;
       e->used = ++clock_;
+      if (e->plain_now) {
+        for (const uint16_t i : e->which_changed) e->last[i] = arguments[i], e->in_place = false;
+        return plain(lock, e, stream, arguments, work);
+      }
       if (options_.before_replay) options_.before_replay(stream);
       try {
-        if (fits == 0 && e->in_place) [[likely]] {
-          e->play->play_again(stream);
-        } else if (fits == 1 && e->in_place) {
-          e->in_place = false;
-          for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
-          e->patched += e->play->play(arguments, e->which_changed, stream);
-          e->in_place = true;
-        } else {
-          std::copy(arguments.begin(), arguments.end(), e->last.begin());
-          e->patched += e->play->play(arguments, stream);
-          e->in_place = true;
-        }
+        const bool in_place = std::exchange(e->in_place, false);
+        for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
+        e->patched += in_place ? e->play->play(arguments, e->which_changed, stream) : e->play->play(arguments, stream);
+        e->in_place = true;
         ++e->replays;
-        return;
+        return arm(e);
       } catch (const PartlyDone& error) {
         failed(e, error.what());
         throw;
       } catch (const Error& error) {
         failed(e, error.what());
       }
-      return plain(&lock, e, stream, arguments, work);
+      return plain(lock, e, stream, arguments, work);
     }
   }
-  if (e && e->plain_now && !check_ && e->match(arguments) >= 0 && (!e->play || !checks() || !e->selector.count_call())) {
-    CUcontext context = nullptr;
-    if (current_context_(&context) == CUDA_SUCCESS && context == e->key.context) {
-      ++e->calls;
-      e->used = ++clock_;
-      for (const uint16_t i : e->which_changed) e->last[i] = arguments[i], e->in_place = false;
-      return plain(&lock, e, stream, arguments, work);
-    }
-  }
-  slow(&lock, stream, arguments, work);
+  slow(lock, stream, arguments, work);
 }
 
 void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
@@ -124,7 +165,7 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   check(arguments);
   if (check_) check_memory(arguments);
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (is_capturing_(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
+  if (fast_.is_capturing(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
     return plain(lock, nullptr, stream, arguments, work);  // into the capture, or to the error that the driver has for it
 
   const EntryPtr entry = find(stream, arguments);
@@ -182,6 +223,7 @@ bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> ar
     e->patched += e->play->play(arguments, stream);
     e->in_place = e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
     ++e->replays;
+    arm(e);
     return true;
   } catch (const PartlyDone& error) {
     failed(e, error.what());
@@ -194,7 +236,7 @@ bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> ar
 
 RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> arguments) {
   CUcontext context = nullptr;
-  (void)current_context_(&context);
+  (void)fast_.current_context(&context);
   if (current_ && current_->key.context == context && current_->match(arguments) >= 0) return current_;
   // Scalars that some recording found to belong to the signature do so everywhere.
   std::vector<bool> fixed(arguments.size());
@@ -236,12 +278,12 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     if (made.playable && options_.remember)
       before = remembered({name, e->signature, machine_name(), made.playable->recording().structure()});
   } catch (...) {
-    lock->lock();
+    again(lock);
     e->busy = false;
     ++plain_calls_, ++e->plain_calls;
     throw;
   }
-  lock->lock();
+  again(lock);
   e->busy = false;
   e->record_us = since_us(start);
   if (made.called) ++plain_calls_, ++e->plain_calls;
@@ -292,23 +334,43 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
   if (!replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
 }
 
-void RegionState::make_room(const Entry* newest) {
+// Too many execs: the newest takes the place of the one that was used longest ago, in its exec where the graphs are alike
+// (then both stay, and each switch costs an update), else instead of it.
+void RegionState::make_room(Entry* newest) {
   for (;;) {
     uint64_t bytes = 0;
-    size_t count = 0;
+    std::unordered_map<uint64_t, uint64_t> execs;
+    size_t recordings = 0;
     Entry* victim = nullptr;
+    const auto rank = [](const Entry* e) { return std::pair(e->replays_now || e->state == Entry::State::Timing, e->used); };
     for (const auto& [key, entry] : entries_) {
       if (!entry->play) continue;
-      bytes += entry->device_bytes;
-      ++count;
+      ++recordings;
+      uint64_t& of = execs[entry->play->recording().exec_number()];
+      of = std::max(of, entry->device_bytes);
       if (entry.get() == newest || entry->open) continue;
-      const auto rank = [](const Entry* e) { return std::pair(e->replays_now || e->state == Entry::State::Timing, e->used); };
       if (!victim || rank(entry.get()) < rank(victim)) victim = entry.get();
     }
-    if (!victim || (bytes <= options_.most_bytes && count <= options_.most_recordings)) return;
-    drop(victim, bytes > options_.most_bytes ? fmt::format("recordings take {} bytes of at most {}", bytes, options_.most_bytes)
-                                             : fmt::format("{} recordings of at most {}", count, options_.most_recordings));
+    for (const auto& [exec, of] : execs) bytes += of;
+    const bool too_large = bytes > options_.most_bytes, too_many = execs.size() > options_.most_recordings;
+    if (!victim || (!too_large && !too_many && recordings <= size_t{kMostSharers} * options_.most_recordings)) return;
+    if ((too_large || too_many) && newest->play->recording().exec_number() != victim->play->recording().exec_number() &&
+        !newest->play->copies() && shared(newest, victim))
+      continue;
+    drop(victim, too_large ? fmt::format("recordings take {} bytes of at most {}", bytes, options_.most_bytes)
+                           : fmt::format("{} recordings of at most {}", execs.size(), options_.most_recordings));
   }
+}
+
+bool RegionState::shared(Entry* newest, Entry* with) {
+  try {
+    if (!newest->play->share(*with->play)) return false;
+  } catch (const Error&) {
+    return false;
+  }
+  newest->in_place = with->in_place = false;
+  newest->note += std::string(newest->note.empty() ? "" : "; ") + "shares the executable graph of " + with->signature;
+  return true;
 }
 
 void RegionState::drop(Entry* e, const std::string& why) {
@@ -351,11 +413,11 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
     try {
       wait(stream);
     } catch (...) {
-      lock->lock();
+      again(lock);
       give_up();
       return plain(lock, e, stream, arguments, work);
     }
-    lock->lock();
+    again(lock);
     e->start = std::chrono::steady_clock::now();
   }
   if (step.way == 1) {
@@ -370,11 +432,11 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
     try {
       work(stream, arguments.data());
     } catch (...) {
-      lock->lock();
+      again(lock);
       give_up();
       throw;
     }
-    lock->lock();
+    again(lock);
   }
   if (!step.ends || !e->open) {
     if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, true);
@@ -388,7 +450,7 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
     well = false;  // the caller's own wait will say it
   }
   const double us = since_us(e->start);
-  lock->lock();
+  again(lock);
   if (!e->open) return;
   e->open = false;
   if (!well) return e->selector.abandon();
@@ -404,7 +466,8 @@ void RegionState::direct(Entry* e) const noexcept {
 }
 
 bool RegionState::join() noexcept {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
+  settle();
   if (in_group_) return false;
   in_group_ = true;
   steered_ = 1;
@@ -413,19 +476,20 @@ bool RegionState::join() noexcept {
 
 // What the group chose stays.
 void RegionState::leave() noexcept {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
   in_group_ = false;
 }
 
 void RegionState::steer(int way) noexcept {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
   if (steered_ == way) return;
+  settle();
   steered_ = way;
   for (const auto& [key, entry] : entries_) direct(entry.get());
 }
 
 RegionState::Readiness RegionState::ready() const noexcept {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
   if (policy_ == Policy::never) return Readiness::Refused;
   if (!current_ || current_->busy) return Readiness::NotYet;
   if (current_->state == Entry::State::Refused) return Readiness::Refused;
@@ -433,7 +497,7 @@ RegionState::Readiness RegionState::ready() const noexcept {
 }
 
 uint64_t RegionState::made() const noexcept {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
   return made_ + failures_;
 }
 
@@ -444,8 +508,7 @@ void RegionState::decided(Entry* e, bool keep) {
   e->replays_now = graph;
   e->plain_now = !graph;
   if (policy_ != Policy::always) e->reason = e->selector.reason();
-  trace::note(trace::Level::Info, "replay.decided",
-              fmt::format("{} ({}): {}: {}", name, e->signature, graph ? "graph" : "plain", e->reason));
+  tell(*e);
   if (!keep || !options_.remember || !e->play) return;
   remember({name, e->signature, machine_name(), e->play->recording().structure()},
            {graph ? "graph" : "plain", e->reason, e->selector.alternatives(kWays)});
@@ -465,8 +528,15 @@ void RegionState::failed(Entry* e, const std::string& why) {
   e->reason = fmt::format("it failed {} times, the last time so: {}", e->failures, why);
 }
 
+void RegionState::tell(const Entry& e) {
+  if (!trace::wants(trace::Level::Info)) return;
+  const RegionReport now = summary();
+  trace_decision(now, report_of(e));
+  told_.tell(now);
+}
+
 void RegionState::fall_back(const std::string& text) {
-  trace::note(trace::Level::Info, "replay.plain", text);
+  trace_fallback(name, text);
   fallbacks_.push_back(text);
   if (fallbacks_.size() > kMostFallbacks) fallbacks_.pop_front();
 }
@@ -488,8 +558,13 @@ void RegionState::check_memory(std::span<const Argument> arguments) const {
 
 // ---------------------------------------------------------------- report
 
-RegionReport RegionState::report() const {
-  const Lock lock(lock_);
+RegionReport RegionState::report() {
+  const Lock lock(fast_.lock);
+  settle();
+  return summary();
+}
+
+RegionReport RegionState::summary() const {
   RegionReport out;
   out.name = name;
   out.policy = word(policy_);
@@ -499,37 +574,41 @@ RegionReport RegionState::report() const {
   for (const auto& [key, entry] : entries_) all.push_back(entry.get());
   std::sort(all.begin(), all.end(), [](const Entry* a, const Entry* b) { return a->signature < b->signature; });
   for (const Entry* e : all) {
-    RecordingReport r;
-    r.signature = e->signature;
-    r.alternatives = e->selector.alternatives(kWays);
-    const bool graph = e->replays_now;
-    switch (e->state) {
-      case Entry::State::Plain: r.state = e->drops ? "dropped" : "plain so far"; break;
-      case Entry::State::Refused: r.state = "refused"; break;
-      case Entry::State::Timing: r.state = "timing"; break;
-      case Entry::State::Decided: r.state = "decided"; break;
-    }
-    r.choice = graph ? "graph" : "plain";
-    r.reason = e->reason + (e->note.empty() ? "" : (e->reason.empty() ? "" : "; ") + e->note);
-    if (e->play) {
-      r.nodes = e->play->recording().nodes(), r.kernels = e->play->recording().kernels();
-      r.slots = e->play->recording().slot_count();
-      r.copied_bytes_a_call = e->play->copied_bytes();
-    }
-    r.patched_nodes = e->patched;
-    r.device_bytes = e->device_bytes;
-    r.record_ms = e->record_us / 1e3;
-    if (const double gain = gain_us(r.alternatives); graph && gain > 0) r.pays_after_calls = std::ceil(e->record_us / gain);
-    r.remembered = e->remembered;
-    r.plain_calls = e->plain_calls, r.replays = e->replays;
     out.replays += e->replays, out.patched_nodes += e->patched;
-    out.recordings.push_back(std::move(r));
+    out.recordings.push_back(report_of(*e));
   }
   return out;
 }
 
+RecordingReport RegionState::report_of(const Entry& e) const {
+  RecordingReport r;
+  r.signature = e.signature;
+  r.alternatives = e.selector.alternatives(kWays);
+  switch (e.state) {
+    case Entry::State::Plain: r.state = e.drops ? "dropped" : "plain so far"; break;
+    case Entry::State::Refused: r.state = "refused"; break;
+    case Entry::State::Timing: r.state = "timing"; break;
+    case Entry::State::Decided: r.state = "decided"; break;
+  }
+  r.choice = e.replays_now ? "graph" : "plain";
+  r.reason = e.reason + (e.note.empty() ? "" : (e.reason.empty() ? "" : "; ") + e.note);
+  if (e.play) {
+    r.nodes = e.play->recording().nodes(), r.kernels = e.play->recording().kernels();
+    r.slots = e.play->recording().slot_count();
+    r.copied_bytes_a_call = e.play->copied_bytes();
+  }
+  r.patched_nodes = e.patched;
+  r.device_bytes = e.device_bytes;
+  r.record_ms = e.record_us / 1e3;
+  if (const double gain = gain_us(r.alternatives); e.replays_now && gain > 0) r.pays_after_calls = std::ceil(e.record_us / gain);
+  r.remembered = e.remembered;
+  r.plain_calls = e.plain_calls, r.replays = e.replays;
+  return r;
+}
+
 void RegionState::reset() {
-  const Lock lock(lock_);
+  const Lock lock(fast_.lock);
+  settle();
   entries_.clear();
   current_ = nullptr;
   fixed_.clear();
