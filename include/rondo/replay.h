@@ -236,10 +236,18 @@ struct Traits {  // a plain scalar or struct: by value, in words of 8 bytes
   static_assert(!std::is_pointer_v<T>, "say how the work uses a pointer: replay::in(p, n), out(p, n) or inout(p, n)");
   static constexpr size_t kWords = (sizeof(T) + 7) / 8;
   static void pack(const T& from, Argument* to) noexcept {
+    alignas(T) char raw[sizeof(T)];
+    std::memcpy(raw, &from, sizeof(T));
+    // What lies between members is no value: it would make a signature of each call.
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_clear_padding)
+    if constexpr (!std::has_unique_object_representations_v<T>) __builtin_clear_padding(reinterpret_cast<T*>(raw));
+#endif
+#endif
     for (size_t w = 0; w < kWords; ++w) {
       const size_t bytes = sizeof(T) - 8 * w < 8 ? sizeof(T) - 8 * w : 8;
       to[w] = {0, bytes, Kind::Fixed, Element::Bytes, 0};
-      std::memcpy(&to[w].value, reinterpret_cast<const char*>(&from) + 8 * w, bytes);
+      std::memcpy(&to[w].value, raw + 8 * w, bytes);
     }
   }
   static T unpack(const Argument* from) noexcept {
@@ -285,7 +293,7 @@ namespace detail {
 template <class... Args>
 auto pack(const Args&... args) noexcept {
   std::array<Argument, (Traits<Args>::kWords + ... + 0)> packed;
-  size_t at = 0;
+  [[maybe_unused]] size_t at = 0;
   ((Traits<Args>::pack(args, packed.data() + at), at += Traits<Args>::kWords), ...);
   return packed;
 }

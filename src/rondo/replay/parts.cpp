@@ -20,8 +20,11 @@ class PartsState {
   void call(CUstream stream, std::span<const Argument> arguments, std::span<const WorkRef> works) {
     if (works.size() != plain_.size())
       throw Error(ErrorKind::Usage, fmt::format("{}: {} pieces of work for {} parts", name_, works.size(), plain_.size()));
-    within_.assign(arguments.begin(), arguments.end());
-    for (Argument& a : within_)
+    // Work may call its own Parts again: this call's arguments are its own, and pieces stay until the outermost is done.
+    Depth in(this);
+    std::vector<Argument>& within = in.arguments;
+    within.assign(arguments.begin(), arguments.end());
+    for (Argument& a : within)
       if (a.kind == Kind::Out) a.kind = Kind::InOut;
     for (const auto& piece : pieces_) {
       Run run{works.subspan(piece->begin, piece->end - piece->begin)};
@@ -29,11 +32,11 @@ class PartsState {
                            for (const WorkRef& w : static_cast<Run*>(object)->works) w(s, a);
                          }};
       if (piece->region)
-        piece->region->call(stream, within_, work);
+        piece->region->call(stream, within, work);
       else
-        work(stream, within_.data());
+        work(stream, within.data());
     }
-    if (searching_) look();
+    if (searching_ && depth_ == 1) look();
   }
 
   std::string describe() const {
@@ -53,6 +56,14 @@ class PartsState {
  private:
   struct Run {
     std::span<const WorkRef> works;
+  };
+  struct Depth {
+    explicit Depth(PartsState* s) : state(s), arguments(std::move(s->within_)) { ++state->depth_; }
+    ~Depth() { --state->depth_, state->within_ = std::move(arguments); }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+    PartsState* state;
+    std::vector<Argument> arguments;
   };
   struct Piece {
     size_t begin, end;
@@ -104,7 +115,8 @@ class PartsState {
   std::vector<bool> plain_;
   const Options options_;
   std::vector<std::unique_ptr<Piece>> pieces_;
-  std::vector<Argument> within_;
+  std::vector<Argument> within_;  // kept for its memory
+  unsigned depth_ = 0;
   bool singly_ = false, searching_ = true;
 };
 

@@ -89,8 +89,10 @@ std::vector<Memory> memory_of(std::span<const Argument> arguments) {
     if (!a.buffer() || !a.value || !a.bytes) continue;
     unsigned type = 0;
     const CUresult code = d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.value);
-    if (code != CUDA_SUCCESS)
+    if (code == CUDA_ERROR_INVALID_VALUE)
       out[i] = Memory::Pageable;
+    else if (code != CUDA_SUCCESS)
+      driver::fail(d, code, "cuPointerGetAttribute(", describe_argument(arguments, i));
     else
       out[i] = type == CU_MEMORYTYPE_HOST ? Memory::PageLocked : Memory::Device;
   }
@@ -108,6 +110,7 @@ void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from,
   else if (from_memory == Memory::Device)
     RONDO_CU_WITH(d, cuMemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream), what);
   else {
+    const graph::RelaxedScope relaxed;
     RONDO_CU(d, cuStreamSynchronize(stream));
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   }
