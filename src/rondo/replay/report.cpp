@@ -153,12 +153,15 @@ std::string recording_lines(const RecordingReport& r) {
   if (r.record_ms > 0) {
     out += fmt::format("    recorded in {}", ms(r.record_ms));
     const double calls = std::ceil(r.pays_after_calls);
-    if (r.choice == "plain" || r.pays_after_calls <= 0)
+    if (timed.empty()) {
+      // Nobody knows whether that pays.
+    } else if (r.choice == "plain" || r.pays_after_calls <= 0) {
       out += r.choice.empty() ? "" : ", which does not pay";
-    else if (static_cast<double>(r.replays) >= calls)
+    } else if (static_cast<double>(r.replays) >= calls) {
       out += fmt::format(", paid after {}", plural(static_cast<uint64_t>(std::min(calls, 1e18)), "call"));
-    else
+    } else {
       out += fmt::format(", pays after {}", plural(static_cast<uint64_t>(std::min(calls, 1e18)), "call"));
+    }
     out += "\n";
   }
   return out;
