@@ -203,6 +203,7 @@ json_t to_json(const RegionReport& region) {
           {"calls", region.calls},         {"plain_calls", region.plain_calls},
           {"replays", region.replays},     {"patched_nodes", region.patched_nodes},
           {"failures", region.failures},   {"dropped", region.dropped},
+          {"recaptures", region.recaptures}, {"recapture", region.recapture},
           {"fallbacks", region.fallbacks}, {"recordings", recordings}};
 }
 
@@ -297,6 +298,8 @@ RegionReport region_of(const json_t& object, const std::string& where) {
   in.read("patched_nodes", &region.patched_nodes);
   in.read("failures", &region.failures);
   in.read("dropped", &region.dropped);
+  in.read("recaptures", &region.recaptures);
+  in.read("recapture", &region.recapture);
   in.read("fallbacks", &region.fallbacks);
   const json_t& recordings = in.list("recordings");
   for (size_t i = 0; i < recordings.size(); ++i)
@@ -314,6 +317,8 @@ std::string text(std::span<const RegionReport> regions) {
   for (const RegionReport& region : regions) {
     out += region_line(region);
     for (const RecordingReport& r : region.recordings) out += recording_lines(r);
+    if (!region.recapture.empty())
+      out += fmt::format("  new signatures: {} captured and launched; {}\n", plural(region.recaptures, "call"), region.recapture);
     for (const std::string& fallback : region.fallbacks)
       out += fmt::format("  fallback: {}\n", line(fallback));
   }
