@@ -84,7 +84,9 @@ TEST_F(Regions, NeverIsPlain) {
 }
 
 TEST_F(Regions, AShapeRunsPlainlyUntilItComesAgain) {
-  Region step("two", two_kernels(w_), always());
+  Options o = always();
+  o.recapture = false;
+  Region step("two", two_kernels(w_), o);
   const Floats x(w_, 64), y(w_, 64), z(w_, 64);
   for (int n = 1; n <= 64; ++n) step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
   EXPECT_EQ(w_.fake.count("cuStreamBeginCapture"), 0u);
@@ -495,6 +497,53 @@ TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
   EXPECT_EQ(only(second).choice, only(first).choice);
 }
 
+// Sizes that never come again, and grids that follow them.
+TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
+  Region step("sizes", [&](CUstream s, const float* x, float* y, int n, float a) {
+    void* args[] = {&x, &y, &n, &a};
+    RONDO_CU(w_.d, cuLaunchKernel(w_.scale, static_cast<unsigned>(n + 31) / 32, 1, 1, 32, 1, 1, 0, s, args, nullptr));
+    w_.do_axpy(s, x, y, n, 2);
+  }, always());
+  const Floats x(w_, 600);
+  for (int n = 1; n <= 500; ++n) {
+    const Floats y(w_, n, 0);
+    step(w_.stream, in(x.data(), n), out(y.data(), n), n, live(static_cast<float>(n)));
+    ASSERT_EQ(y[n - 1], static_cast<float>(n + 2) * x[n - 1]);
+    EXPECT_EQ(w_.fake.launches[w_.fake.launches.size() - 2].grid, static_cast<uint32_t>(n + 31) / 32);
+  }
+  const RegionReport r = step.report();
+  EXPECT_GT(r.recaptures, 480u);
+  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams"), 1u);
+  EXPECT_NE(text(std::vector{r}).find("new signatures"), std::string::npos);
+}
+
+TEST_F(Regions, NewSignaturesEndWithAChoiceToo) {
+  Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
+  const Floats x(w_, 3000), y(w_, 3000);
+  int n = 1;
+  for (; n < 3000 && (n < 20 || step.report().recapture == "timing"); ++n) {
+    step(w_.stream, in(x.data(), n), out(y.data(), n), n);
+    ASSERT_EQ(y[n - 1], 3 * x[n - 1]);
+  }
+  EXPECT_LT(n, 2900);
+  EXPECT_NE(step.report().recapture.find("plain"), std::string::npos) << step.report().recapture;
+}
+
+TEST_F(Regions, WhatALaunchWouldReadTooLateIsNotRecaptured) {
+  std::vector<float> host(3000);
+  Region step("upload", [&](CUstream s, float* y, int n) {
+    RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), host.data(), 4 * static_cast<size_t>(n), s));
+  }, always());
+  const Floats y(w_, 3000);
+  for (int n = 1; n < 40; ++n) {
+    host[static_cast<size_t>(n - 1)] = static_cast<float>(n);
+    step(w_.stream, inout(y.data(), 3000), n);
+    ASSERT_EQ(y[n - 1], static_cast<float>(n));
+  }
+  EXPECT_EQ(step.report().recaptures, 0u);
+  EXPECT_NE(step.report().recapture.find("ordinary host memory"), std::string::npos) << step.report().recapture;
+}
+
 TEST_F(Regions, ResetForgets) {
   Region step("two", two_kernels(w_), always());
   const Floats x(w_, 8), y(w_, 8), z(w_, 8);
@@ -553,6 +602,41 @@ TEST_F(Regions, WhicheverCallFailsTheResultsAreRight) {
   }
   EXPECT_GT(faults, 200);
   std::printf("[   SWEEP  ] %ld faults, %ld of them came out as the plain run's own error\n", faults, errors);
+}
+
+TEST_F(Regions, WhicheverCallFailsNewSignaturesAreRight) {
+  long faults = 0;
+  for (long k = 1;; ++k) {
+    World w;
+    Options o;
+    o.policy = Policy::always, o.remember = false;
+    bool hit = false;
+    {
+      Region step("two", two_kernels(w), o);
+      const Floats x(w, 64), y(w, 64), z(w, 64, 0);
+      w.fake.fail(k);
+      for (int n = 1; n < 24; ++n) {
+        for (int i = 0; i < n; ++i) z[i] = 0;
+        bool threw = false;
+        try {
+          step(w.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
+        } catch (const Error&) {
+          threw = true;
+          EXPECT_EQ(w.fake.failed(), "cuLaunchKernel") << "fault " << k;
+        }
+        if (!threw) {
+          EXPECT_EQ(z[n - 1], 6 * x[n - 1]) << "fault " << k << " in " << w.fake.failed() << ", size " << n;
+        }
+      }
+      hit = !w.fake.failed().empty();
+      w.fake.no_faults();
+    }
+    if (!hit) break;
+    ++faults;
+    EXPECT_EQ(w.close(), "") << "fault " << k << " in " << w.fake.failed();
+  }
+  EXPECT_GT(faults, 100);
+  std::printf("[   SWEEP  ] %ld faults in calls of new signatures\n", faults);
 }
 
 }  // namespace

@@ -136,6 +136,9 @@ struct Options {
   // when the work returns. Such a table is then found, kept and patched. Without this promise only static and
   // page-locked memory is read, as reading what is freed by then would make pointers of anything.
   bool host_tables = false;
+  // Calls whose signature does not come again are captured one by one and launched through one executable graph, where
+  // that is faster than plain: sizes that follow the data, grids that follow sizes.
+  bool recapture = true;
   unsigned plain_calls = 1;        // of a signature before it is recorded
   unsigned most_recordings = 64;   // that the region keeps
   uint64_t most_bytes = uint64_t{256} << 20;  // of device memory for them, as the driver reports it
@@ -177,6 +180,8 @@ struct RegionReport {
   std::string name;
   std::string policy;
   uint64_t calls = 0, plain_calls = 0, replays = 0, patched_nodes = 0, failures = 0, dropped = 0;
+  uint64_t recaptures = 0;             // calls of new signatures that were captured and launched as a graph
+  std::string recapture;               // how calls of new signatures are done, and why; "": there were few
   std::vector<std::string> fallbacks;  // in words, the last 16
   std::vector<RecordingReport> recordings;
 };

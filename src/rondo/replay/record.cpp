@@ -59,7 +59,21 @@ class Level {
 };
 
 Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments, bool host_tables, Level* level) {
-  graph::Graph graph = graph::capture([&](CUstream stream) { level->call([&] { work(stream, arguments.data()); }); });
+  graph::Capture running;
+  try {
+    level->call([&] { work(running.stream(), arguments.data()); });
+  } catch (const std::exception& e) {
+    // The work looked at a status and threw. Which call broke the capture, and how to mend it, the capture knows.
+    if (!running.broken()) throw;
+    const std::string own = e.what();
+    try {
+      (void)running.end();
+    } catch (const Error& diagnosis) {
+      throw Refused{own == diagnosis.what() ? own : fmt::format("{}. {}", own, diagnosis.what())};
+    }
+    throw;
+  }
+  graph::Graph graph = running.end();
   Image image = read_image(graph, ranges(arguments), host_tables ? Pageable::Kept : Pageable::MayBeGone);
   if (image.nodes.empty())
     throw Refused{"it puts nothing into the stream that it is given: give that stream to its kernels and library handles"};

@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kMostEntries = 1024;   // signatures that are remembered at all
 constexpr size_t kMostFallbacks = 16;
 constexpr unsigned kMostSharers = 8;    // recordings in one exec, on average
+constexpr uint64_t kFirstFreshCalls = 8;  // of new signatures are plain
 constexpr unsigned kMostForeign = 64;   // then a block that is not ended is given up
 constexpr uint64_t kLeastCallsAgain = 8;  // before a dropped recording is made again; doubled each time
 
@@ -27,12 +28,6 @@ void wait(CUstream stream) { graph::Stream::borrow(stream).synchronize(); }
 
 double since_us(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-}
-
-SelectorOptions selector_options(const Options& options) {
-  SelectorOptions out;
-  out.goal = options.goal;
-  return out;
 }
 
 const char* word(Policy policy) {
@@ -55,6 +50,12 @@ double gain_us(const std::vector<Alternative>& all) {
 const std::vector<std::string> kWays = {"plain", "graph"};
 
 }  // namespace
+
+SelectorOptions selector_options(const Options& options) {
+  SelectorOptions out;
+  out.goal = options.goal;
+  return out;
+}
 
 int Entry::match(std::span<const Argument> arguments) noexcept {
   if (arguments.size() != last.size()) return -1;
@@ -189,11 +190,11 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   switch (e->state) {
     case Entry::State::Refused: return plain(lock, e, stream, arguments, work);
     case Entry::State::Plain:
-      if (e->calls <= options_.plain_calls || e->calls < e->record_at) return plain(lock, e, stream, arguments, work);
+      if (e->calls <= options_.plain_calls || e->calls < e->record_at) return fresh(lock, entry, stream, arguments, work);
       return record_now(lock, entry, stream, arguments, work);
     case Entry::State::Timing:
       if (checks()) return time(lock, entry, stream, arguments, work);
-      e->open = false;
+      e->block.open = false;
       e->state = Entry::State::Decided;
       direct(e);
       [[fallthrough]];
@@ -246,7 +247,7 @@ RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> argu
   if (at == entries_.end()) {
     if (entries_.size() >= kMostEntries) {
       const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.second->busy || a.second->open, a.second->used) < std::pair(b.second->busy || b.second->open, b.second->used);
+        return std::pair(a.second->busy || a.second->block.open, a.second->used) < std::pair(b.second->busy || b.second->block.open, b.second->used);
       });
       entries_.erase(oldest);
     }
@@ -348,7 +349,7 @@ void RegionState::make_room(Entry* newest) {
       ++recordings;
       uint64_t& of = execs[entry->play->recording().exec_number()];
       of = std::max(of, entry->device_bytes);
-      if (entry.get() == newest || entry->open) continue;
+      if (entry.get() == newest || entry->block.open) continue;
       if (!victim || rank(entry.get()) < rank(victim)) victim = entry.get();
     }
     for (const auto& [exec, of] : execs) bytes += of;
@@ -390,72 +391,109 @@ void RegionState::drop(Entry* e, const std::string& why) {
 
 // ---------------------------------------------------------------- choosing
 
+template <class Ways>
+void RegionState::timed(Lock* lock, Block* block, Selector* selector, CUstream stream, const Ways& ways) {
+  const auto self = std::this_thread::get_id();
+  if (block->open && (block->thread != self || block->stream != stream)) {
+    if (++block->foreign < kMostForeign) {
+      (void)ways(0);
+      return;
+    }
+    block->open = false;
+    selector->abandon();
+  }
+  const auto give_up = [&] {
+    if (block->open) selector->abandon();
+    block->open = false;
+  };
+  const auto waited = [&] {
+    lock->unlock();
+    bool well = true;
+    try {
+      wait(stream);
+    } catch (const Error&) {
+      well = false;  // the caller's own wait will say it
+    }
+    const auto now = std::chrono::steady_clock::now();
+    again(lock);
+    return std::pair(well, now);
+  };
+  const Step step = selector->next();
+  if (step.begins) {
+    block->open = true;
+    block->foreign = 0;
+    block->thread = self;
+    block->stream = stream;
+    if (!waited().first) give_up();
+    block->start = std::chrono::steady_clock::now();
+  }
+  try {
+    if (!ways(step.way)) give_up();
+  } catch (...) {
+    if (!lock->owns_lock()) again(lock);
+    give_up();
+    throw;
+  }
+  if (!step.ends || !block->open) return;
+  const auto [well, now] = waited();
+  if (!block->open) return;
+  block->open = false;
+  if (well)
+    selector->finish(std::chrono::duration<double, std::micro>(now - block->start).count());
+  else
+    selector->abandon();
+}
+
 void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
                        const WorkRef& work) {
   Entry* const e = entry.get();
-  const auto self = std::this_thread::get_id();
-  if (e->open && (e->thread != self || e->stream != stream)) {
-    if (++e->foreign < kMostForeign) return plain(lock, e, stream, arguments, work);
-    e->open = false;
-    e->selector.abandon();
-  }
-  const auto give_up = [&] {
-    if (e->open) e->selector.abandon();
-    e->open = false;
+  timed(lock, &e->block, &e->selector, stream, [&](unsigned way) {
+    if (way == 1 && e->play) {
+      if (options_.before_replay) options_.before_replay(stream);
+      if (replay(e, stream, arguments)) return true;
+    }
+    plain(lock, e, stream, arguments, work);
+    again(lock);
+    return way == 0;
+  });
+  if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, true);
+}
+
+void RegionState::fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+                        const WorkRef& work) {
+  Entry* const e = entry.get();
+  const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures && steered_ < 0 &&
+                      !options_.before_replay;
+  if (!usable || ++fresh_.calls <= kFirstFreshCalls) return plain(lock, e, stream, arguments, work);
+  const auto ways = [&](unsigned way) {
+    if (way == 1 && recapture(lock, stream, arguments, work)) return true;
+    plain(lock, e, stream, arguments, work);
+    again(lock);
+    return way == 0;
   };
-  const Step step = e->selector.next();
-  if (step.begins) {
-    e->open = true;
-    e->foreign = 0;
-    e->thread = self;
-    e->stream = stream;
-    lock->unlock();
-    try {
-      wait(stream);
-    } catch (...) {
-      again(lock);
-      give_up();
-      return plain(lock, e, stream, arguments, work);
-    }
-    again(lock);
-    e->start = std::chrono::steady_clock::now();
-  }
-  if (step.way == 1) {
-    if (options_.before_replay) options_.before_replay(stream);
-    if (!e->play || !replay(e, stream, arguments)) {
-      give_up();
-      return plain(lock, e, stream, arguments, work);
-    }
-  } else {
-    ++plain_calls_, ++e->plain_calls;
-    lock->unlock();
-    try {
-      work(stream, arguments.data());
-    } catch (...) {
-      again(lock);
-      give_up();
-      throw;
-    }
-    again(lock);
-  }
-  if (!step.ends || !e->open) {
-    if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, true);
-    return;
-  }
+  if (policy_ == Policy::always)
+    (void)ways(1);
+  else if (!fresh_.selector.decided() || fresh_.selector.count_call())
+    timed(lock, &fresh_.block, &fresh_.selector, stream, ways);
+  else
+    (void)ways(fresh_.selector.choice());
+}
+
+bool RegionState::recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+  fresh_.busy = true;
   lock->unlock();
-  bool well = true;
-  try {
-    wait(stream);
-  } catch (const Error&) {
-    well = false;  // the caller's own wait will say it
-  }
-  const double us = since_us(e->start);
+  const bool captured = fresh_.recapture.capture(work, arguments);
   again(lock);
-  if (!e->open) return;
-  e->open = false;
-  if (!well) return e->selector.abandon();
-  e->selector.finish(us);
-  if (e->selector.decided()) decided(e, true);
+  fresh_.busy = false;
+  if (captured && fresh_.recapture.launch(stream)) {
+    ++fresh_.done;
+    return true;
+  }
+  ++failures_;
+  if (++fresh_.failures >= options_.most_failures) fresh_.selector.drop(1);
+  fresh_.why_not = fresh_.recapture.why_not();
+  fall_back(fmt::format("{}: a call of a new signature is done plainly: {}", name, fresh_.why_not));
+  return false;
 }
 
 void RegionState::direct(Entry* e) const noexcept {
@@ -523,7 +561,7 @@ void RegionState::failed(Entry* e, const std::string& why) {
   e->device_bytes = 0;
   e->replays_now = false;
   e->plain_now = true;
-  e->open = false;
+  e->block.open = false;
   e->state = Entry::State::Refused;
   e->reason = fmt::format("it failed {} times, the last time so: {}", e->failures, why);
 }
@@ -569,6 +607,17 @@ RegionReport RegionState::summary() const {
   out.name = name;
   out.policy = word(policy_);
   out.calls = calls_, out.plain_calls = plain_calls_, out.failures = failures_, out.dropped = dropped_;
+  out.recaptures = fresh_.done;
+  if (fresh_.calls > kFirstFreshCalls) {
+    if (fresh_.failures >= options_.most_failures)
+      out.recapture = "plain: " + fresh_.why_not;
+    else if (policy_ == Policy::always)
+      out.recapture = "recaptured: asked for";
+    else if (fresh_.selector.decided())
+      out.recapture = fresh_.selector.reason({"plain", "recaptured"});
+    else
+      out.recapture = "timing";
+  }
   out.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   std::vector<const Entry*> all;
   for (const auto& [key, entry] : entries_) all.push_back(entry.get());

@@ -8,12 +8,22 @@
 #include <unordered_map>
 
 #include "rondo/driver/driver.h"
+#include "rondo/replay/recapture.h"
 #include "rondo/replay/record.h"
 #include "rondo/replay/report.h"
 #include "rondo/replay/selector.h"
 #include "rondo/replay/signature.h"
 
 namespace rondo::replay::detail {
+
+// A block of calls that is being timed, by one thread on one stream.
+struct Block {
+  bool open = false;
+  std::thread::id thread;
+  CUstream stream = nullptr;
+  std::chrono::steady_clock::time_point start;
+  unsigned foreign = 0;  // calls of others meanwhile
+};
 
 // What is known of one signature.
 struct Entry {
@@ -39,12 +49,7 @@ struct Entry {
   uint64_t device_bytes = 0;
   bool remembered = false;
 
-  // The block of calls that is being timed.
-  bool open = false;
-  std::thread::id thread;
-  CUstream stream = nullptr;
-  std::chrono::steady_clock::time_point start;
-  unsigned foreign = 0;  // calls of others meanwhile
+  Block block;
 
   // 0: the arguments of the last call, 1: others that fit, -1: another signature, or memory that is shared.
   // Fills which_changed.
@@ -97,6 +102,13 @@ class RegionState {
   bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments);
   void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  // A call of a signature that is not recorded yet.
+  void fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  bool recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  // One call of those that `selector` asks for, timed. ways(w) does it by way w, is called with the lock held and returns
+  // so, false when the call was done another way.
+  template <class Ways>
+  void timed(Lock* lock, Block* block, Selector* selector, CUstream stream, const Ways& ways);
   void decided(Entry* entry, bool keep);
   void failed(Entry* entry, const std::string& why);
   void fall_back(const std::string& text);
@@ -126,10 +138,23 @@ class RegionState {
   EntryPtr current_;
   std::unordered_map<size_t, std::vector<bool>> fixed_;  // by number of arguments: live scalars that are none
   uint64_t clock_ = 0, calls_ = 0, plain_calls_ = 0, failures_ = 0, dropped_ = 0;
+  // Calls of new signatures: way 0 plain, way 1 recapture_.
+  struct Fresh {
+    explicit Fresh(SelectorOptions options) : selector(2, options) {}
+    uint64_t calls = 0, done = 0;
+    unsigned failures = 0;
+    bool busy = false;
+    Selector selector;
+    Block block;
+    Recapture recapture;
+    std::string why_not;
+  } fresh_;
   std::deque<std::string> fallbacks_;
   TraceCounts told_;
   RegionReport summary() const;
 };
+
+SelectorOptions selector_options(const Options& options);
 
 // Of all regions there are and were.
 std::vector<RegionReport> all_reports();

@@ -47,7 +47,8 @@ RegionState::RegionState(std::string n, Options options)
     : name(std::move(n)),
       options_(std::move(options)),
       policy_(policy_of(options_)),
-      check_(options_.check_arguments || rondo::options().replay_check) {
+      check_(options_.check_arguments || rondo::options().replay_check),
+      fresh_(selector_options(options_)) {
   const driver::Driver& d = driver::driver();
   fast_.is_capturing = d.cuStreamIsCapturing.raw();
   fast_.current_context = d.cuCtxGetCurrent.raw();
