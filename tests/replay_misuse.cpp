@@ -10,11 +10,12 @@
 #include "rondo/replay_buckets.h"
 #include "rondo/replay_group.h"
 #include "rondo/replay_parts.h"
+#include "rondo/replay/playable.h"
 
 namespace rondo::replay {
 namespace {
 
-uint64_t sum_of_ways(const RegionReport& r) { return r.plain_calls + r.replays; }
+uint64_t sum_of_ways(const RegionReport& r) { return r.plain_calls + r.replays + r.recaptures; }
 
 CUdeviceptr address(const Floats& f) { return reinterpret_cast<CUdeviceptr>(f.data()); }
 
@@ -138,7 +139,6 @@ TEST_F(Regions, ManyArgumentsAndNone) {
   for (int call = 0; call < 4; ++call) none(w_.stream);
 }
 
-// Memory that the work captured is written by it, although the contract wants an argument for it.
 TEST_F(Regions, EdgesOfLiveScalars) {
   Region step("axpy", [&](CUstream s, const float* x, float* y, float a) { w_.do_scale(s, x, y, 4, a); }, always());
   const Floats x(w_, 4), y(w_, 4);
@@ -535,7 +535,7 @@ TEST_F(Regions, AShortageOfMemoryPasses) {
       failed = w.fake.failed();
       w.fake.no_faults();
       for (int i = 0; i < 40; ++i) step(w.stream, inout(x.data(), 8), 8);
-      replays = step.report().replays, state = only(step.report()).reason;
+      replays = step.report().replays, state = text(std::vector{step.report()});
     }
     EXPECT_EQ(w.close(), "");
     if (failed.empty()) break;
@@ -558,6 +558,582 @@ TEST_F(Regions, NoMemoryToRecordWith) {
   w_.fake.total_bytes = size_t{1} << 30;
   for (int i = 0; i < 60; ++i) step(w_.stream, inout(x.data(), 1 << 20), 8);
   EXPECT_NE(only(step.report()).reason, "");
+}
+
+// ---------------------------------------------------------------- new signatures, captured one by one
+
+TEST_F(Regions, WorkThatGoesPartlyElsewhereIsNotReordered) {
+  // The second kernel goes to the legacy stream by mistake, which a plain call on a blocking stream puts in order.
+  CUstream blocking = nullptr;
+  RONDO_CU(w_.d, cuStreamCreate(&blocking, 0));
+  Region step("elsewhere", [&](CUstream s, const float* x, float* y, int n) {
+    w_.do_scale(s, x, y, n, 3);
+    w_.do_twice(nullptr, y, n);
+  }, always());
+  const Floats x(w_, 64), y(w_, 64, 100);
+  for (int n = 1; n < 40; ++n) {
+    step(blocking, in(x.data(), n), out(y.data(), n), n);
+    ASSERT_EQ(y[0], 6) << n;
+  }
+  (void)w_.d.cuStreamDestroy(blocking);
+}
+
+TEST_F(Regions, WhatCannotBeCapturedIsDoneOnceInEachCall) {
+  // It waits: each new signature is plain, and what it does at once is done once.
+  int counted = 0;
+  Region step("waits", [&](CUstream s, float* x, int n) {
+    w_.do_twice(s, x, n);
+    RONDO_CU(w_.d, cuStreamSynchronize(s));
+    ++counted;
+  }, quiet_);
+  const Floats x(w_, 64);
+  for (int n = 1; n < 40; ++n) {
+    x[0] = 1;
+    step(w_.stream, inout(x.data(), n), n);
+    ASSERT_EQ(x[0], 2);
+  }
+  EXPECT_EQ(counted, 39);
+  EXPECT_NE(step.report().recapture.find("cuStreamSynchronize"), std::string::npos) << step.report().recapture;
+}
+
+// ---------------------------------------------------------------- memory of another kind under the same signature
+
+// Page-locked and device memory, interchangeable for the work.
+TEST_F(Regions, BuffersThatChangeTheirKindOfMemory) {
+  for (const Staging staging : {Staging::auto_, Staging::always}) {
+    Options o = always();
+    o.staging = staging;
+    Region step("scale", [&](CUstream s, const float* x, float* y) { w_.do_scale(s, x, y, 8, 3); }, o);
+    void* host[2];
+    for (void*& h : host) RONDO_CU(w_.d, cuMemHostAlloc(&h, 64, 0));
+    {
+      const Floats x(w_, 8), y(w_, 8);
+      auto *hx = static_cast<float*>(host[0]), *hy = static_cast<float*>(host[1]);
+      for (int i = 0; i < 8; ++i) hx[i] = static_cast<float>(10 + i);
+      for (int call = 0; call < 24; ++call) {
+        const float* from = call / 3 % 2 ? hx : x.data();
+        float* to = call / 5 % 2 ? hy : y.data();
+        to[2] = 0;
+        step(w_.stream, in(from, 8), out(to, 8));
+        ASSERT_EQ(to[2], 3 * from[2]) << call;
+      }
+    }
+    for (void* h : host) (void)w_.d.cuMemFreeHost(h);
+  }
+}
+
+TEST_F(Regions, OrdinaryMemoryInPlaceOfPageLockedIsNotReadLater) {
+  for (const Staging staging : {Staging::auto_, Staging::always}) {
+    Options o = always();
+    o.staging = staging;
+    Region step("copy", [&](CUstream s, const float* x, float* y) { RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 32, s)); }, o);
+    void* host = nullptr;
+    RONDO_CU(w_.d, cuMemHostAlloc(&host, 64, 0));
+    {
+      const Floats y(w_, 8);
+      auto* locked = static_cast<float*>(host);
+      for (int call = 0; call < 6; ++call) {
+        locked[0] = static_cast<float>(call);
+        step(w_.stream, in(locked, 8), out(y.data(), 8));
+        EXPECT_EQ(y[0], static_cast<float>(call));
+      }
+      const uint64_t before = step.report().replays;
+      EXPECT_EQ(before, 4u) << only(step.report()).reason;
+      alignas(512) static float plain[16];
+      std::vector<float> heap(1024);
+      float* aligned = heap.data();
+      while (reinterpret_cast<uint64_t>(aligned) % 256) ++aligned;
+      for (float* p : {aligned, plain, aligned}) {
+        p[0] = 99;
+        step(w_.stream, in(p, 8), out(y.data(), 8));
+        EXPECT_EQ(y[0], 99);
+      }
+      EXPECT_EQ(step.report().replays, before);
+      for (int call = 0; call < 6; ++call) step(w_.stream, in(locked, 8), out(y.data(), 8));
+      EXPECT_EQ(y[0], 5);
+    }
+    (void)w_.d.cuMemFreeHost(host);
+  }
+}
+
+TEST_F(Regions, FreedAndAllocatedAgainAtTheSamePlace) {
+  Region step("twice", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, always());
+  for (int call = 0; call < 60; ++call) {
+    const int n = call % 3 ? 8 : 64;
+    const Floats x(w_, n);
+    step(w_.stream, inout(x.data(), n), n);
+    ASSERT_EQ(x[n - 1], 2 * static_cast<float>(n));
+  }
+}
+
+TEST_F(Regions, BuffersThatComeToOverlapAfterTheRecording) {
+  Region step("scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
+  const Floats pool(w_, 1024);
+  for (int call = 0; call < 200; ++call) {
+    const int a = 64 * (call * 7 % 9), b = 64 * (call * 5 % 11);
+    for (int i = 0; i < 1024; ++i) pool[i] = static_cast<float>(i % 50);
+    std::vector<float> expected(pool.data(), pool.data() + 1024);
+    for (int i = 0; i < 100; ++i) expected[static_cast<size_t>(b + i)] = 3 * expected[static_cast<size_t>(a + i)];
+    step(w_.stream, in(pool.data() + a, 100), out(pool.data() + b, 100), 100);
+    for (int i = 0; i < 1024; ++i) ASSERT_EQ(pool[i], expected[static_cast<size_t>(i)]) << call << " " << a << " " << b << " " << i;
+  }
+  EXPECT_GT(step.report().replays, 50u);
+}
+
+// ---------------------------------------------------------------- nodes of other kinds
+
+TEST_F(Regions, AllocationsAndHostFunctionsInside) {
+  static int host_calls = 0;
+  for (const Policy policy : {Policy::always, Policy::auto_}) {
+    host_calls = 0;
+    Options o = quiet_;
+    o.policy = policy;
+    Region step("allocates", [&](CUstream s, const float* x, float* y, int n) {
+      CUdeviceptr scratch = 0;
+      RONDO_CU(w_.d, cuMemAllocAsync(&scratch, 4 * static_cast<size_t>(n), s));
+      w_.do_scale(s, x, reinterpret_cast<float*>(scratch), n, 3);
+      w_.do_scale(s, reinterpret_cast<float*>(scratch), y, n, 2);
+      RONDO_CU(w_.d, cuLaunchHostFunc(s, [](void*) { ++host_calls; }, nullptr));
+      RONDO_CU(w_.d, cuMemFreeAsync(scratch, s));
+    }, o);
+    for (int call = 0; call < 100; ++call) {
+      const Floats x(w_, 8, static_cast<float>(call)), y(w_, 8);
+      step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
+      ASSERT_EQ(y[3], 6 * x[3]);
+    }
+    EXPECT_EQ(host_calls, 101);  // once more for the proof
+    EXPECT_GT(step.report().replays, 20u) << text(std::vector{step.report()});
+  }
+}
+
+TEST_F(Regions, ForkedAndJoinedStreams) {
+  const graph::Stream side = graph::Stream::create();
+  const graph::Event fork = graph::Event::create(), join = graph::Event::create();
+  Region step("forks", [&](CUstream s, const float* x, float* y, float* z) {
+    RONDO_CU(w_.d, cuEventRecord(fork.get(), s));
+    RONDO_CU(w_.d, cuStreamWaitEvent(side.get(), fork.get(), 0));
+    w_.do_scale(side, x, y, 8, 3);
+    w_.do_scale(s, x, z, 8, 5);
+    RONDO_CU(w_.d, cuEventRecord(join.get(), side.get()));
+    RONDO_CU(w_.d, cuStreamWaitEvent(s, join.get(), 0));
+    w_.do_axpy(s, y, z, 8, 1);
+  }, quiet_);
+  for (int call = 0; call < 300; ++call) {
+    const Floats x(w_, 8, static_cast<float>(call)), y(w_, 8), z(w_, 8);
+    step(w_.stream, in(x.data(), 8), out(y.data(), 8), out(z.data(), 8));
+    ASSERT_EQ(z[3], 8 * x[3]);
+  }
+  EXPECT_GT(step.report().replays, 20u);
+}
+
+// ---------------------------------------------------------------- throwing at each call
+
+TEST_F(Regions, WorkThatThrowsAtEachOfItsCalls) {
+  for (const Policy policy : {Policy::always, Policy::auto_})
+    for (const Proof proof : {Proof::exact, Proof::off})
+      for (int at = 1; at < 40; ++at) {
+        int called = 0;
+        Options o = quiet_;
+        o.policy = policy, o.proof = proof;
+        Region step("throws", [&](CUstream s, float* x, float a) {
+          if (++called == at) throw std::runtime_error("mine");
+          w_.do_axpy(s, x, x, 0, a);
+          w_.do_twice(s, x, 8);
+        }, o);
+        for (int call = 0; call < 60; ++call) {
+          const Floats x(w_, 8);
+          const int before = called;
+          bool threw = false;
+          try {
+            step(w_.stream, inout(x.data(), 8), live(2.5f + static_cast<float>(call % 3)));
+          } catch (const std::runtime_error& e) {
+            threw = true;
+            EXPECT_STREQ(e.what(), "mine");
+            EXPECT_LT(before, at);
+          }
+          ASSERT_EQ(x[0], threw ? 1 : 2) << "throws at " << at << ", call " << call;
+        }
+        const RegionReport r = step.report();
+        EXPECT_EQ(sum_of_ways(r), r.calls) << "throws at " << at;
+      }
+}
+
+// ---------------------------------------------------------------- threads
+
+TEST_F(Regions, ThreadsThatCallResetAndAsk) {
+  for (const Policy policy : {Policy::always, Policy::auto_}) {
+    Options o = quiet_;
+    o.policy = policy, o.most_recordings = 2, o.before_replay = [](CUstream) { std::this_thread::yield(); };
+    Region step("twice", [&](CUstream s, float* x, int n, float a) {
+      w_.do_scale(s, x, x, 0, a);
+      w_.do_twice(s, x, n);
+    }, o);
+    std::atomic<int> wrong = 0;
+    std::atomic<bool> over = false;
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 4; ++t)
+      callers.emplace_back([&, t] {
+        RONDO_CU(w_.d, cuCtxPushCurrent(w_.context));
+        {
+          const graph::Stream mine = graph::Stream::create();
+          for (int call = 0; call < 400; ++call) {
+            const int n = 8 + 8 * ((call / 7 + t) % 4);
+            const Floats x(w_, n);
+            try {
+              step(mine, inout(x.data(), n), n, live(1.5f + static_cast<float>(call)));
+            } catch (const std::exception& e) {
+              ++wrong, std::printf("%s\n", e.what());
+            }
+            if (x[n - 1] != 2 * static_cast<float>(n)) ++wrong;
+          }
+        }
+        CUcontext ignored = nullptr;
+        (void)w_.d.cuCtxPopCurrent(&ignored);
+      });
+    std::thread resets([&] {
+      while (!over) step.reset(), std::this_thread::sleep_for(std::chrono::microseconds(300));
+    });
+    std::thread asks([&] {
+      while (!over) {
+        const RegionReport r = step.report();
+        if (sum_of_ways(r) > r.calls) ++wrong;
+        (void)report();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
+    for (std::thread& t : callers) t.join();
+    over = true;
+    resets.join(), asks.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(sum_of_ways(step.report()), step.report().calls);
+    EXPECT_EQ(w_.fake.overlaps(), 0);
+  }
+}
+
+TEST_F(Regions, TwoStreamsInTurn) {
+  Region step("twice", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  const graph::Stream other = graph::Stream::create();
+  int calls = 0;
+  for (; calls < 20000 && (calls < 4 || only(step.report()).state != "decided"); ++calls) {
+    const Floats x(w_, 8);
+    step(calls % 2 ? other.get() : w_.stream, inout(x.data(), 8), 8);
+    ASSERT_EQ(x[0], 2);
+  }
+  EXPECT_EQ(only(step.report()).state, "decided");
+}
+
+TEST_F(Regions, AThreadForEachCall) {
+  Region step("twice", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  const Floats x(w_, 8);
+  int calls = 0;
+  for (; calls < 6000 && (calls < 4 || only(step.report()).state != "decided"); ++calls) {
+    x[0] = 1;
+    std::thread([&] {
+      RONDO_CU(w_.d, cuCtxPushCurrent(w_.context));
+      step(w_.stream, inout(x.data(), 8), 8);
+      CUcontext ignored = nullptr;
+      (void)w_.d.cuCtxPopCurrent(&ignored);
+    }).join();
+    ASSERT_EQ(x[0], 2);
+  }
+  EXPECT_EQ(only(step.report()).state, "decided");
+  std::printf("[   NOTE   ] a thread a call: decided after %d calls: %s\n", calls, only(step.report()).reason.c_str());
+}
+
+// ---------------------------------------------------------------- the disk
+
+TEST_F(Regions, WhereverDecisionsAreKept) {
+  const test::Folder folder;
+  test::write(folder.path / "file", "x");
+  test::write(folder.path / "old/replay/decisions.json", "{\"rondo_decisions\":99,\"decisions\":[{\"x\":1}]}");
+  test::write(folder.path / "torn/replay/decisions.json", "{\"rondo_decisions\":1,\"decisions\":[{\"rondo\":\"0.1.0\",\"reg");
+  test::write(folder.path / "list/replay/decisions.json", "[1,2,3]");
+  std::filesystem::create_directories(folder.path / "folder/replay/decisions.json");
+  for (const std::string where : {"off", "/proc/none", "file", "old", "torn", "list", "folder", "new"}) {
+    const test::CacheDir cache(where[0] == '/' || where == "off" ? where : (folder.path / where).string());
+    for (int process = 0; process < 3; ++process) {
+      Region step("kept \xff \n name", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); });
+      for (int call = 0; call < 900; ++call) {
+        const Floats x(w_, 8);
+        step(w_.stream, inout(x.data(), 8), 8);
+        ASSERT_EQ(x[0], 2);
+      }
+      EXPECT_EQ(only(step.report()).state, "decided") << where;
+      EXPECT_NO_THROW((void)parse_reports(json(std::vector{step.report()})));
+    }
+  }
+}
+
+TEST_F(Regions, WhatWasRememberedMayBeRefusedNow) {
+  const test::Folder folder;
+  const test::CacheDir cache(folder.path.string());
+  for (int process = 0; process < 2; ++process) {
+    int called = 0;
+    Region step("same name", [&](CUstream s, float* x, int n) {
+      w_.do_twice(s, x, process && ++called > 3 ? n / 2 : n);  // the second process has a state of its own
+    });
+    for (int call = 0; call < 900; ++call) {
+      const Floats x(w_, 8);
+      step(w_.stream, inout(x.data(), 8), 8);
+      ASSERT_EQ(x[0], 2);
+      ASSERT_EQ(x[7], process && call > 0 ? 8 : 16) << call;
+    }
+    EXPECT_EQ(only(step.report()).state, process ? "refused" : "decided");
+  }
+}
+
+// ---------------------------------------------------------------- faults
+
+struct Swept {
+  long faults = 0, errors = 0;
+};
+
+// Fails driver call k, for every k, of what `life` does. It returns what was wrong.
+template <class Life>
+Swept sweep(const Life& life, CUresult code = CUDA_ERROR_UNKNOWN, long step = 1) {
+  Swept out;
+  for (long k = 1;; k += step) {
+    World w;
+    std::string wrong = life(w, k, code, &out.errors);
+    const std::string failed = w.fake.failed();
+    w.fake.no_faults();
+    if (failed.empty()) break;
+    ++out.faults;
+    EXPECT_EQ(wrong, "") << "fault " << k << " in " << failed;
+    EXPECT_EQ(w.close(), "") << "fault " << k << " in " << failed;
+  }
+  return out;
+}
+
+bool of_the_work(const std::string& function) {
+  return function == "cuLaunchKernel" || function == "cuMemcpyHtoDAsync" || function == "cuMemcpyDtoHAsync";
+}
+
+TEST_F(Regions, FaultsWithShapesThatChangeAndGo) {
+  for (const Policy policy : {Policy::always, Policy::auto_}) {
+    const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+      Options o = quiet_;
+      o.policy = policy, o.most_recordings = 1;
+      Region step("twice", [&](CUstream st, const float* x, float* y, int n, float a) { w.do_scale(st, x, y, n, a); }, o);
+      const Floats x(w, 32), y(w, 32);
+      w.fake.fail(k, code);
+      std::string wrong;
+      for (int call = 0; call < 24; ++call) {
+        const int n = 8 * (call % 3 + 1);
+        const float a = 2.5f + static_cast<float>(call / 6);
+        y[n - 1] = 0;
+        try {
+          step(w.stream, in(x.data(), n), out(y.data(), n), n, live(a));
+          if (y[n - 1] != a * static_cast<float>(n)) wrong += "call " + std::to_string(call) + "; ";
+        } catch (const Error& e) {
+          ++*errors;
+          if (!of_the_work(w.fake.failed())) wrong += e.what();
+        }
+        if (call == 15) step.reset();
+        if (call % 7 == 3) (void)step.report();
+      }
+      const RegionReport r = step.report();
+      if (sum_of_ways(r) != r.calls) wrong += "counts";
+      w.fake.no_faults();
+      return wrong;
+    });
+    EXPECT_GT(s.faults, 100);
+    std::printf("[   SWEEP  ] shapes: %ld faults, %ld errors of the work\n", s.faults, s.errors);
+  }
+}
+
+TEST_F(Regions, FaultsInGroups) {
+  const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+    Region first("first", [&](CUstream st, const float* x, float* y) { w.do_scale(st, x, y, 8, 3); }, quiet_);
+    Region second("second", [&](CUstream st, const float* y, float* z) { w.do_axpy(st, y, z, 8, 2); }, quiet_);
+    Group group("both", {&first, &second});
+    const Floats x(w, 8), y(w, 8);
+    std::string wrong;
+    w.fake.fail(k, code);
+    for (int step = 0; step < 40; ++step) {
+      y[1] = 0;
+      float z_data = 0;
+      try {
+        CUdeviceptr p = 0;
+        (void)p;
+        group.step(w.stream, [&] { first(w.stream, in(x.data(), 8), out(y.data(), 8)); });
+        z_data = y[1];
+        if (z_data != 6) wrong += "step " + std::to_string(step) + "; ";
+      } catch (const Error& e) {
+        ++*errors;
+        if (!of_the_work(w.fake.failed())) wrong += e.what();
+      }
+      try {
+        const float before = y[1];
+        second(w.stream, in(x.data(), 8), inout(y.data(), 8));
+        if (y[1] != before + 4) wrong += "second " + std::to_string(step) + "; ";
+      } catch (const Error& e) {
+        ++*errors;
+        if (!of_the_work(w.fake.failed())) wrong += e.what();
+      }
+    }
+    w.fake.no_faults();
+    return wrong;
+  });
+  EXPECT_GT(s.faults, 100);
+  std::printf("[   SWEEP  ] groups: %ld faults, %ld errors of the work\n", s.faults, s.errors);
+}
+
+TEST_F(Regions, FaultsInParts) {
+  const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+    Parts parts("work", always(), part([&](CUstream st, const float* x, float* y) { w.do_scale(st, x, y, 8, 3); }),
+                part([&](CUstream st, const float*, float*) { (void)w.d.cuStreamSynchronize(st); }),
+                part([&](CUstream st, const float* x, float* y) { w.do_axpy(st, x, y, 8, 2); }));
+    const Floats x(w, 8), y(w, 8);
+    std::string wrong;
+    w.fake.fail(k, code);
+    for (int call = 0; call < 16; ++call) {
+      y[1] = 0;
+      try {
+        parts(w.stream, in(x.data(), 8), out(y.data(), 8));
+        if (y[1] != 10) wrong += "call " + std::to_string(call) + " got " + std::to_string(y[1]) + "; ";
+      } catch (const Error& e) {
+        ++*errors;
+        if (!of_the_work(w.fake.failed())) wrong += e.what();
+      }
+    }
+    w.fake.no_faults();
+    return wrong;
+  });
+  EXPECT_GT(s.faults, 100);
+  std::printf("[   SWEEP  ] parts: %ld faults, %ld errors of the work\n", s.faults, s.errors);
+}
+
+TEST_F(Regions, FaultsWithPageLockedArguments) {
+  for (const Staging staging : {Staging::auto_, Staging::always}) {
+    const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+      Options o = always();
+      o.staging = staging;
+      Region step("through", [&](CUstream st, const float* x, float* y, float* back) {
+        RONDO_CU(w.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 32, st));
+        w.do_twice(st, y, 8);
+        RONDO_CU(w.d, cuMemcpyDtoHAsync(back, reinterpret_cast<CUdeviceptr>(y), 32, st));
+      }, o);
+      void* host[4];
+      for (void*& h : host) RONDO_CU(w.d, cuMemHostAlloc(&h, 64, 0));
+      std::string wrong;
+      {
+        const Floats y(w, 8);
+        w.fake.fail(k, code);
+        for (int call = 0; call < 12; ++call) {
+          auto *x = static_cast<float*>(host[call % 2]), *back = static_cast<float*>(host[2 + call / 2 % 2]);
+          x[3] = static_cast<float>(call), back[3] = -1;
+          try {
+            step(w.stream, in(x, 8), out(y.data(), 8), out(back, 8));
+            if (back[3] != 2 * x[3]) wrong += "call " + std::to_string(call) + "; ";
+          } catch (const PartlyDone&) {
+            ++*errors;
+          } catch (const Error& e) {
+            ++*errors;
+            if (!of_the_work(w.fake.failed())) wrong += e.what();
+          }
+        }
+        w.fake.no_faults();
+      }
+      for (void* h : host) (void)w.d.cuMemFreeHost(h);
+      return wrong;
+    });
+    EXPECT_GT(s.faults, 50);
+    std::printf("[   SWEEP  ] page-locked: %ld faults, %ld errors\n", s.faults, s.errors);
+  }
+}
+
+TEST_F(Regions, FaultsWithTablesAndSeveralStreams) {
+  const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+    static uint64_t table[2];
+    w.fake.kernels.push_back("by_table");
+    w.fake.parameter_bytes["by_table"] = {8};
+    w.fake.bodies["by_table"] = [](const fake::Launched& l) {
+      const auto* t = reinterpret_cast<const uint64_t*>(World::number<uint64_t>(l, 0));
+      const auto* from = reinterpret_cast<const float*>(t[0]);
+      auto* to = reinterpret_cast<float*>(t[1]);
+      for (int i = 0; i < 8; ++i) to[i] = 3 * from[i];
+    };
+    CUfunction by_table = nullptr;
+    RONDO_CU(w.d, cuModuleGetFunction(&by_table, w.module, "by_table"));
+    std::string wrong;
+    {
+      const Floats on_device(w, 8), x(w, 8), x2(w, 8, 50);
+      auto device_table = address(on_device);
+      Options o = always();
+      o.host_tables = true;
+      Region step("table", [&](CUstream st, const float* from, float* to) {
+        table[0] = reinterpret_cast<uint64_t>(from), table[1] = reinterpret_cast<uint64_t>(to);
+        RONDO_CU(w.d, cuMemcpyHtoDAsync(device_table, table, 16, st));
+        w.launch(st, by_table, {&device_table});
+      }, o);
+      const graph::Stream other = graph::Stream::create();
+      w.fake.fail(k, code);
+      for (int call = 0; call < 14; ++call) {
+        const Floats& from = call % 3 ? x : x2;
+        bool made = false;
+        try {
+          const Floats y(w, 8);
+          made = true;
+          step(call % 2 ? other.get() : w.stream, in(from.data(), 8), out(y.data(), 8));
+          if (y[2] != 3 * from[2]) wrong += "call " + std::to_string(call) + "; ";
+        } catch (const Error& e) {
+          ++*errors;
+          if (made && !of_the_work(w.fake.failed())) wrong += e.what();
+        }
+      }
+      w.fake.no_faults();
+    }
+    return wrong;
+  });
+  EXPECT_GT(s.faults, 100);
+  std::printf("[   SWEEP  ] tables: %ld faults, %ld errors\n", s.faults, s.errors);
+}
+
+TEST_F(Regions, AFunctionThatNeverWorks) {
+  for (const char* function :
+       {"cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiateWithParams", "cuGraphLaunch", "cuGraphExecKernelNodeSetParams",
+        "cuMemAlloc", "cuPointerGetAttribute", "cuStreamSynchronize", "cuThreadExchangeStreamCaptureMode", "cuFuncGetParamInfo",
+        "cuGraphGetNodes", "cuGraphGetEdges", "cuCtxGetCurrent", "cuStreamIsCapturing", "cuMemGetInfo", "cuGraphUpload", "cuEventRecord",
+        "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuMemsetD8Async", "cuStreamCreate", "cuStreamCreateWithPriority", "cuGraphExecUpdate",
+        "cuGraphExecDestroy", "cuGraphDestroy", "cuStreamDestroy", "cuEventCreate", "cuStreamWaitEvent"})
+    for (const Policy policy : {Policy::always, Policy::auto_})
+      for (const Staging staging : {Staging::auto_, Staging::always}) {
+        World w;
+        {
+          Options o = quiet_;
+          o.policy = policy, o.staging = staging, o.most_recordings = 2;
+          Region step("twice", [&](CUstream s, float* x, int n) { w.do_twice(s, x, n); }, o);
+          const Floats x(w, 64), y(w, 64);
+          for (const bool from_the_start : {false, true}) {
+            if (from_the_start) step.reset();
+            for (int call = 0; call < 60; ++call) {
+              if (from_the_start || call == 20) w.fake.fail_function(function, CUDA_ERROR_UNKNOWN);
+              const Floats& b = call % 2 ? x : y;
+              const int n = 8 * (1 + call / 3 % 3);
+              b[0] = 1;
+              EXPECT_NO_THROW(step(w.stream, inout(b.data(), n), n)) << function;
+              ASSERT_EQ(b[0], 2) << function << " call " << call;
+            }
+            w.fake.no_faults();
+          }
+          const RegionReport r = step.report();
+          EXPECT_EQ(sum_of_ways(r), r.calls) << function;
+        }
+        EXPECT_EQ(w.close(), "") << function;
+      }
+}
+
+// ---------------------------------------------------------------- buckets
+
+TEST(Bucket, SizesAtTheEdge) {
+  for (const double waste : {0.0, -1.0, 0.25, 1.0, std::nan(""), HUGE_VAL})
+    for (const unsigned steps : {1u, 4u, UINT_MAX}) {
+      BucketOptions o;
+      o.most_waste = waste, o.steps = steps;
+      Buckets b(o);
+      for (const size_t n : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2 + 1, size_t{0}, size_t{1}, size_t{1} << 63}) EXPECT_GE(b.choose(n), n);
+    }
 }
 
 }  // namespace

@@ -106,13 +106,13 @@ Group::~Group() {
 void Group::begin(CUstream stream) {
   detail::GroupState& s = *state_;
   s.timing = false;
-  if (s.settled || captured(stream) || !s.warm()) return;
+  if (s.settled || detail::captured(stream) || !s.warm()) return;
   s.step = s.selector.next();
   s.apply(s.step.ways);
   s.timing = true;
   s.made_before = s.made();
   if (!s.step.begins) return;
-  if (!waited(stream)) return abandon();
+  if (!detail::waited(stream)) return abandon();
   s.open = true;
   s.start = std::chrono::steady_clock::now();
 }
@@ -122,7 +122,7 @@ void Group::end(CUstream stream) {
   if (!s.timing) return;
   if (s.made() != s.made_before) return abandon();  // something was recorded or failed meanwhile
   if (s.step.ends && s.open) {
-    if (!waited(stream)) return abandon();
+    if (!detail::waited(stream)) return abandon();
     s.open = false;
     s.selector.finish(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - s.start).count());
   }

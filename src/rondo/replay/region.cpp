@@ -24,7 +24,11 @@ constexpr unsigned kMostForeign = 64;   // then a block that is not ended is giv
 constexpr uint64_t kLeastCallsAgain = 8;  // before a dropped recording is made again; doubled each time
 
 
-void wait(CUstream stream) { graph::Stream::borrow(stream).synchronize(); }
+// Breaks no capture of somebody else.
+void wait(CUstream stream) {
+  const graph::RelaxedScope relaxed;
+  graph::Stream::borrow(stream).synchronize();
+}
 
 double since_us(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
@@ -111,7 +115,7 @@ void RegionState::settle() noexcept {
   fast_.ready = false;
   Entry* const e = current_.get();
   const uint64_t n = std::exchange(fast_.replays, 0);
-  calls_ += n, e->calls += n, e->replays += n;
+  calls_ += n, e->calls += n, e->replays += n, replays_ += n;
   if (checks()) e->selector.counted(n);
   if (n) e->used = ++clock_;
 }
@@ -141,13 +145,20 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
         for (const uint16_t i : e->which_changed) e->last[i] = arguments[i], e->in_place = false;
         return plain(lock, e, stream, arguments, work);
       }
-      if (options_.before_replay) options_.before_replay(stream);
+      if (options_.before_replay) {
+        const EntryPtr kept = current_;
+        before_replay(lock, stream);
+        if (e->play && replay(e, stream, arguments)) return;
+        return plain(lock, e, stream, arguments, work);
+      }
       try {
         const bool in_place = std::exchange(e->in_place, false);
         for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
-        e->patched += in_place ? e->play->play(arguments, e->which_changed, stream) : e->play->play(arguments, stream);
+        const unsigned patched =
+            in_place ? e->play->play(arguments, e->which_changed, stream) : e->play->play(arguments, stream);
+        e->patched += patched, patched_ += patched;
         e->in_place = true;
-        ++e->replays;
+        ++e->replays, ++replays_;
         return arm(e);
       } catch (const PartlyDone& error) {
         failed(e, error.what());
@@ -190,6 +201,10 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   switch (e->state) {
     case Entry::State::Refused: return plain(lock, e, stream, arguments, work);
     case Entry::State::Plain:
+      if (options_.most_recordings == 0 || options_.most_bytes == 0) {
+        if (e->reason.empty()) e->reason = "no recording may be kept: most_recordings or most_bytes is 0";
+        return plain(lock, e, stream, arguments, work);
+      }
       if (e->calls <= options_.plain_calls || e->calls < e->record_at) return fresh(lock, entry, stream, arguments, work);
       return record_now(lock, entry, stream, arguments, work);
     case Entry::State::Timing:
@@ -205,8 +220,8 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
         return time(lock, entry, stream, arguments, work);
       }
       if (e->play && e->replays_now) {
-        if (options_.before_replay) options_.before_replay(stream);
-        if (replay(e, stream, arguments)) return;
+        before_replay(lock, stream);
+        if (e->play && replay(e, stream, arguments)) return;
       }
       return plain(lock, e, stream, arguments, work);
   }
@@ -219,11 +234,19 @@ void RegionState::plain(Lock* lock, Entry* entry, CUstream stream, std::span<con
   work(stream, arguments.data());
 }
 
+void RegionState::before_replay(Lock* lock, CUstream stream) {
+  if (!options_.before_replay) return;
+  lock->unlock();
+  options_.before_replay(stream);
+  again(lock);
+}
+
 bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> arguments) {
   try {
-    e->patched += e->play->play(arguments, stream);
+    const unsigned patched = e->play->play(arguments, stream);
+    e->patched += patched, patched_ += patched;
     e->in_place = e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
-    ++e->replays;
+    ++e->replays, ++replays_;
     arm(e);
     return true;
   } catch (const PartlyDone& error) {
@@ -242,8 +265,11 @@ RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> argu
   // Scalars that some recording found to belong to the signature do so everywhere.
   std::vector<bool> fixed(arguments.size());
   if (const auto same = fixed_.find(arguments.size()); same != fixed_.end()) fixed = same->second;
-  Key key = key_of(context, arguments, fixed);
+  Key key = key_of(context, arguments, {});
   auto at = entries_.find(key);
+  if (at != entries_.end() && at->second->play) return at->second;  // ... but where they were found
+  key = key_of(context, arguments, fixed);
+  at = entries_.find(key);
   if (at == entries_.end()) {
     if (entries_.size() >= kMostEntries) {
       const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
@@ -302,12 +328,16 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     if (!made.called) plain(lock, e, stream, arguments, work);
     return;
   }
+  if (made.fixed != e->fixed) {
+    std::vector<bool>& all = fixed_[arguments.size()];
+    all.resize(arguments.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] || made.fixed[i];
+  }
   e->play = std::move(made.playable);
   e->note = made.note;
   e->device_bytes = made.device_bytes;
   if (made.fixed != e->fixed) {
     // Live scalars that turned out to be computed with: from now on every value has a recording of its own.
-    fixed_[arguments.size()] = made.fixed;
     e->fixed = made.fixed;
     if (const auto at = entries_.find(e->key); at != entries_.end() && at->second == entry) entries_.erase(at);
     e->key = key_of(e->key.context, arguments, e->fixed);
@@ -331,8 +361,8 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     e->state = Entry::State::Timing;
   }
   if (made.called) return;
-  if (options_.before_replay) options_.before_replay(stream);
-  if (!replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
+  before_replay(lock, stream);
+  if (!e->play || !replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
 }
 
 // Too many execs: the newest takes the place of the one that was used longest ago, in its exec where the graphs are alike
@@ -402,8 +432,11 @@ void RegionState::timed(Lock* lock, Block* block, Selector* selector, CUstream s
     block->open = false;
     selector->abandon();
   }
+  // Others may have given the block up meanwhile, and begun one of their own.
+  const auto mine = [&] { return block->open && block->thread == self && block->stream == stream; };
   const auto give_up = [&] {
-    if (block->open) selector->abandon();
+    if (!mine()) return;
+    selector->abandon();
     block->open = false;
   };
   const auto waited = [&] {
@@ -434,9 +467,9 @@ void RegionState::timed(Lock* lock, Block* block, Selector* selector, CUstream s
     give_up();
     throw;
   }
-  if (!step.ends || !block->open) return;
+  if (!step.ends || !mine()) return;
   const auto [well, now] = waited();
-  if (!block->open) return;
+  if (!mine()) return;
   block->open = false;
   if (well)
     selector->finish(std::chrono::duration<double, std::micro>(now - block->start).count());
@@ -449,8 +482,8 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
   Entry* const e = entry.get();
   timed(lock, &e->block, &e->selector, stream, [&](unsigned way) {
     if (way == 1 && e->play) {
-      if (options_.before_replay) options_.before_replay(stream);
-      if (replay(e, stream, arguments)) return true;
+      before_replay(lock, stream);
+      if (e->play && replay(e, stream, arguments)) return true;
     }
     plain(lock, e, stream, arguments, work);
     again(lock);
@@ -498,6 +531,10 @@ bool RegionState::recapture(Lock* lock, CUstream stream, std::span<const Argumen
 
 void RegionState::direct(Entry* e) const noexcept {
   if (e->state != Entry::State::Decided || !e->play) return;
+  if (checks() && !e->selector.decided()) {  // by nobody any more: its next call begins to time
+    e->replays_now = e->plain_now = false;
+    return;
+  }
   const bool graph = policy_ == Policy::always || (steered_ >= 0 ? steered_ == 1 : e->selector.choice() == 1);
   e->replays_now = graph;
   e->plain_now = !graph;
@@ -607,6 +644,7 @@ RegionReport RegionState::summary() const {
   out.name = name;
   out.policy = word(policy_);
   out.calls = calls_, out.plain_calls = plain_calls_, out.failures = failures_, out.dropped = dropped_;
+  out.replays = replays_, out.patched_nodes = patched_;
   out.recaptures = fresh_.done;
   if (fresh_.calls > kFirstFreshCalls) {
     if (fresh_.failures >= options_.most_failures)
@@ -623,7 +661,6 @@ RegionReport RegionState::summary() const {
   for (const auto& [key, entry] : entries_) all.push_back(entry.get());
   std::sort(all.begin(), all.end(), [](const Entry* a, const Entry* b) { return a->signature < b->signature; });
   for (const Entry* e : all) {
-    out.replays += e->replays, out.patched_nodes += e->patched;
     out.recordings.push_back(report_of(*e));
   }
   return out;

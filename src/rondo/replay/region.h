@@ -100,6 +100,8 @@ class RegionState {
   void plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   // False when it failed; the call is then still to be done.
   bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments);
+  // The caller's, without the lock: `entry` may have lost its recording when it is back.
+  void before_replay(Lock* lock, CUstream stream);
   void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   // A call of a signature that is not recorded yet.
@@ -138,6 +140,7 @@ class RegionState {
   EntryPtr current_;
   std::unordered_map<size_t, std::vector<bool>> fixed_;  // by number of arguments: live scalars that are none
   uint64_t clock_ = 0, calls_ = 0, plain_calls_ = 0, failures_ = 0, dropped_ = 0;
+  uint64_t replays_ = 0, patched_ = 0;  // also of signatures that are forgotten
   // Calls of new signatures: way 0 plain, way 1 recapture_.
   struct Fresh {
     explicit Fresh(SelectorOptions options) : selector(2, options) {}
