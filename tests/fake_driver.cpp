@@ -239,7 +239,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
   if (bytes > fake->face.total_bytes - fake->used) return CUDA_ERROR_OUT_OF_MEMORY;
   auto memory = std::make_unique<Memory>();
   memory->bytes = bytes;
-  memory->data.reset(Aligned::make(bytes));
+  memory->data.reset(Aligned::make(bytes), Aligned{});
   *p = reinterpret_cast<CUdeviceptr>(memory->data.get());
   fake->things[*p] = std::move(memory);
   fake->used += bytes;
@@ -266,7 +266,7 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
   UNSAFE_IN_CAPTURE();
   auto memory = std::make_unique<HostMemory>();
   memory->bytes = bytes;
-  memory->data.reset(Aligned::make(bytes));
+  memory->data.reset(Aligned::make(bytes), Aligned{});
   *p = memory->data.get();
   fake->things[reinterpret_cast<uint64_t>(*p)] = std::move(memory);
   return CUDA_SUCCESS;
