@@ -247,6 +247,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
 }
 CUresult MemFree(CUdeviceptr p) {
   ENTER_RELEASE("cuMemFree");
+  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   UNSAFE_IN_CAPTURE();
   const Memory* memory = fake->find<Memory>(reinterpret_cast<void*>(p));
   REQUIRE(memory);
@@ -270,7 +271,10 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
   fake->things[reinterpret_cast<uint64_t>(*p)] = std::move(memory);
   return CUDA_SUCCESS;
 }
-CUresult MemFreeHost(void* p) { return release<HostMemory>("cuMemFreeHost", p); }
+CUresult MemFreeHost(void* p) {
+  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  return release<HostMemory>("cuMemFreeHost", p);
+}
 
 // Pageable memory is none that the driver knows.
 CUresult PointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr p) {

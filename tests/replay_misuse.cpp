@@ -1,5 +1,9 @@
 // Regions in the hands of a hostile and unlucky user: whatever is done with the public interface, results are those of
 // plain calls, counters are true, and what cannot be is said.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -1134,6 +1138,188 @@ TEST(Bucket, SizesAtTheEdge) {
       Buckets b(o);
       for (const size_t n : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 2, SIZE_MAX / 2 + 1, size_t{0}, size_t{1}, size_t{1} << 63}) EXPECT_GE(b.choose(n), n);
     }
+}
+
+// ---------------------------------------------------------------- some buffers copied, some patched
+
+TEST_F(Regions, FaultsWhereOneBufferIsCopiedAndAnotherPatched) {
+  const Swept s = sweep([&](World& w, long k, CUresult code, long* errors) -> std::string {
+    // y is given to the kernel by an address in front of it, which is not found, so that y is copied.
+    Region step("mixed", [&](CUstream st, float* x, float* y) {
+      w.do_twice(st, x, 8);
+      w.do_scale(st, x, y - 64, 64 + 8, 0);
+    }, always());
+    w.fake.bodies["scale"] = [](const fake::Launched& l) {
+      for (int i = 64; i < World::number<int>(l, 16); ++i) World::at(l, 8)[i] = World::at(l, 0)[i - 64];
+    };
+    const Floats x(w, 8), x2(w, 8), y(w, 8), y2(w, 8);
+    std::string wrong;
+    w.fake.fail(k, code);
+    for (int call = 0; call < 12; ++call) {
+      const Floats &a = call % 2 ? x : x2, &b = call % 2 ? y : y2;
+      a[1] = 1, b[1] = 0;
+      try {
+        step(w.stream, inout(a.data(), 8), out(b.data(), 8));
+        if (a[1] != 2 || b[1] != 2) wrong += "call " + std::to_string(call) + " " + std::to_string(a[1]) + " " + std::to_string(b[1]) + "; ";
+      } catch (const PartlyDone&) {
+        ++*errors;
+      } catch (const Error& e) {
+        ++*errors;
+        if (!of_the_work(w.fake.failed())) wrong += e.what();
+      }
+    }
+    w.fake.no_faults();
+    if (w.fake.failed().empty() && only(step.report()).copied_bytes_a_call != 32) wrong += "not copied: " + only(step.report()).reason;
+    return wrong;
+  });
+  EXPECT_GT(s.faults, 100);
+  std::printf("[   SWEEP  ] mixed: %ld faults, %ld errors\n", s.faults, s.errors);
+}
+
+// The second of two copies back fails for good, and the first one: where something is written already, the call can
+// neither be taken as done nor be done again.
+TEST_F(Regions, ACopyBackThatFailsForGoodIsNoSecondRun) {
+  Region step("mixed", [&](CUstream st, float* x, float* y) {
+    w_.do_twice(st, x, 8);
+    w_.do_scale(st, x, y - 64, 64 + 8, 0);
+  }, always());
+  w_.fake.bodies["scale"] = [](const fake::Launched& l) {
+    for (int i = 64; i < World::number<int>(l, 16); ++i) World::at(l, 8)[i] = World::at(l, 0)[i - 64];
+  };
+  const Floats x(w_, 8), y(w_, 8);
+  for (int call = 0; call < 5; ++call) step(w_.stream, inout(x.data(), 8), out(y.data(), 8));
+  ASSERT_EQ(only(step.report()).copied_bytes_a_call, 32u);
+  x[0] = 1;
+  w_.fake.fail_function("cuMemcpyDtoDAsync", CUDA_ERROR_UNKNOWN);
+  EXPECT_THROW(step(w_.stream, inout(x.data(), 8), out(y.data(), 8)), Error);
+  w_.fake.no_faults();
+  EXPECT_EQ(x[0], 2);
+}
+
+// ---------------------------------------------------------------- the end
+
+TEST_F(Regions, ARegionThatGoesWithoutAContext) {
+  for (const bool locked : {false, true}) {
+    World w;
+    {
+      Options o = always();
+      o.staging = Staging::always;
+      auto step = std::make_unique<Region<std::function<void(CUstream, float*)>>>("twice", [&](CUstream s, float* x) { w.do_twice(s, x, 8); }, o);
+      void* host = nullptr;
+      RONDO_CU(w.d, cuMemHostAlloc(&host, 64, 0));
+      const Floats x(w, 8);
+      for (int i = 0; i < 4; ++i) (*step)(w.stream, inout(locked ? static_cast<float*>(host) : x.data(), 8));
+      EXPECT_EQ(step->report().replays, 2u);
+      CUcontext context = nullptr;
+      RONDO_CU(w.d, cuCtxPopCurrent(&context));
+      step.reset();
+      RONDO_CU(w.d, cuCtxPushCurrent(w.context));
+      (void)w.d.cuMemFreeHost(host);
+    }
+    EXPECT_EQ(w.close(), "");
+  }
+}
+
+TEST_F(Regions, NoContextAtAll) {
+  Region step("twice", [&](CUstream s, float* x) { w_.do_twice(s, x, 8); }, always());
+  const Floats x(w_, 8);
+  for (int i = 0; i < 4; ++i) step(w_.stream, inout(x.data(), 8));
+  CUcontext context = nullptr;
+  RONDO_CU(w_.d, cuCtxPopCurrent(&context));
+  for (int i = 0; i < 6; ++i) EXPECT_THROW(step(w_.stream, inout(x.data(), 8)), Error);  // as the launch itself
+  RONDO_CU(w_.d, cuCtxPushCurrent(w_.context));
+  x[0] = 1;
+  for (int i = 0; i < 4; ++i) step(w_.stream, inout(x.data(), 8));
+  EXPECT_EQ(x[0], 16);
+  EXPECT_EQ(step.report().replays, 6u);
+}
+
+// While a decision waits for the disk, other calls of the region go on.
+TEST_F(Regions, TheDiskIsWaitedForByNobodyElse) {
+  const test::Folder folder;
+  const test::CacheDir cache(folder.path.string());
+  std::filesystem::create_directories(folder.path / "replay");
+  const int lock = ::open((folder.path / "replay/decisions.json.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_GE(lock, 0);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  Region step("twice", [&](CUstream s, float* x) { w_.do_twice(s, x, 8); });
+  std::atomic<bool> inside = false, over = false, seen = false;
+  std::thread asks([&] {
+    while (!over) {
+      bool decided = false;
+      for (const RecordingReport& r : step.report().recordings) decided = decided || r.state == "decided";
+      if (decided && inside) seen = true, ::flock(lock, LOCK_UN);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  const Floats x(w_, 8);
+  for (int i = 0; i < 900 && !seen; ++i) {
+    inside = true;
+    step(w_.stream, inout(x.data(), 8));
+    inside = false;
+    if (only(step.report()).state == "decided") break;
+  }
+  over = true;
+  asks.join();
+  ::close(lock);
+  EXPECT_TRUE(seen);
+}
+
+// ---------------------------------------------------------------- checks of a choice
+
+TEST_F(Regions, ACheckThatComesInACaptureIsMadeLater) {
+  Region step("twice", [&](CUstream s, float* x) { w_.do_twice(s, x, 8); }, quiet_);
+  const Floats x(w_, 8);
+  const auto samples = [&] {
+    const RecordingReport r = only(step.report());
+    return r.alternatives[0].samples + r.alternatives[1].samples;
+  };
+  int calls = 0;
+  for (; calls < 2000 && (calls < 4 || only(step.report()).state != "decided"); ++calls) step(w_.stream, inout(x.data(), 8));
+  const unsigned before = samples();
+  // 4096 calls later a check is due, wherever the captures fall.
+  for (int i = 0; i < 4090; ++i) step(w_.stream, inout(x.data(), 8));
+  graph::Graph g = graph::capture(w_.stream, [&] {
+    for (int i = 0; i < 12; ++i) step(w_.stream, inout(x.data(), 8));
+  });
+  EXPECT_EQ(g.node_count(), 12u);
+  for (int i = 0; i < 600; ++i) step(w_.stream, inout(x.data(), 8));
+  EXPECT_GT(samples(), before);
+  EXPECT_EQ(only(step.report()).state, "decided");
+}
+
+TEST_F(Regions, GraphsThatStopWorkingDuringAnything) {
+  // From call k on no launch of a graph goes well: results stay right, the region ends plain.
+  for (const Policy policy : {Policy::always, Policy::auto_})
+    for (int k = 0; k < 120; k += 3) {
+      World w;
+      {
+        Options o = quiet_;
+        o.policy = policy;
+        Region step("twice", [&](CUstream s, float* x) { w.do_twice(s, x, 8); }, o);
+        for (int call = 0; call < 200; ++call) {
+          if (call == k) w.fake.fail_function("cuGraphLaunch", CUDA_ERROR_UNKNOWN);
+          const Floats x(w, 8);
+          EXPECT_NO_THROW(step(w.stream, inout(x.data(), 8)));
+          ASSERT_EQ(x[0], 2);
+        }
+        w.fake.no_faults();
+        EXPECT_EQ(only(step.report()).choice, "plain") << k;
+        EXPECT_EQ(sum_of_ways(step.report()), step.report().calls);
+      }
+      EXPECT_EQ(w.close(), "");
+    }
+}
+
+TEST_F(Regions, PartsWithThousandsOfSignaturesLookNoFurtherThanTheyMust) {
+  Options o = quiet_;
+  o.plain_calls = UINT_MAX;
+  Parts parts("many", o, part([&](CUstream s, float* x, int) { w_.do_twice(s, x, 8); }));
+  const Floats x(w_, 8);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 3000; ++i) parts(w_.stream, inout(x.data(), 8), i % 900);
+  std::printf("[   NOTE   ] %.1f us a call of parts with 900 signatures\n",
+              std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 3000);
 }
 
 }  // namespace

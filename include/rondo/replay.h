@@ -137,7 +137,7 @@ struct Options {
   // page-locked memory is read, as reading what is freed by then would make pointers of anything.
   bool host_tables = false;
   // Calls whose signature does not come again are captured one by one and launched through one executable graph, where
-  // that is faster than plain: sizes that follow the data, grids that follow sizes.
+  // that is faster than plain: sizes that follow the data, grids that follow sizes. One of them is recorded and proved first.
   bool recapture = true;
   unsigned plain_calls = 1;        // of a signature before it is recorded
   unsigned most_recordings = 64;   // that the region keeps
@@ -195,6 +195,7 @@ std::vector<RegionReport> report();
 
 // ---------------------------------------------------------------- the region
 namespace detail {
+class PartsState;
 class RegionState;
 
 // The work, as something to call with arguments without types.
@@ -222,6 +223,7 @@ class RegionBase {
 
  private:
   friend class Group;
+  friend class detail::PartsState;
   std::unique_ptr<detail::RegionState> state_;
 };
 

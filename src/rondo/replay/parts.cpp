@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rondo/base/trace.h"
+#include "rondo/replay/region.h"
 
 namespace rondo::replay {
 namespace detail {
@@ -73,6 +74,7 @@ class PartsState {
   // Runs of parts that are not plain; each part by itself where `singly`.
   void lay_out(bool singly) {
     pieces_.clear();
+    seen_ = 0;
     for (size_t begin = 0; begin < plain_.size();) {
       size_t end = begin + 1;
       if (!plain_[begin] && !singly)
@@ -87,6 +89,11 @@ class PartsState {
 
   // Whether something was refused meanwhile, so that the parts must be cut otherwise.
   void look() {
+    uint64_t made = 0;
+    for (const auto& p : pieces_)
+      if (p->region) made += p->region->state_->made();
+    if (made == seen_) return;  // nothing new: reports take their time
+    seen_ = made;
     bool all_known = true, many_refused = false;
     for (const auto& p : pieces_) {
       if (!p->region) continue;
@@ -117,6 +124,7 @@ class PartsState {
   std::vector<std::unique_ptr<Piece>> pieces_;
   std::vector<Argument> within_;  // kept for its memory
   unsigned depth_ = 0;
+  uint64_t seen_ = 0;  // recordings and failures when it was looked last
   bool singly_ = false, searching_ = true;
 };
 

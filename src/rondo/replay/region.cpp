@@ -163,6 +163,8 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
       } catch (const PartlyDone& error) {
         failed(e, error.what());
         throw;
+      } catch (const OtherMemory& error) {
+        fall_back(fmt::format("{} ({}): {}", name, e->signature, error.what()));
       } catch (const Error& error) {
         failed(e, error.what());
       }
@@ -252,6 +254,9 @@ bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> ar
   } catch (const PartlyDone& error) {
     failed(e, error.what());
     throw;
+  } catch (const OtherMemory& error) {
+    fall_back(fmt::format("{} ({}): {}", name, e->signature, error.what()));
+    return false;
   } catch (const Error& error) {
     failed(e, error.what());
     return false;
@@ -333,6 +338,7 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     all.resize(arguments.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = all[i] || made.fixed[i];
   }
+  fresh_.trusted = true;
   e->play = std::move(made.playable);
   e->note = made.note;
   e->device_bytes = made.device_bytes;
@@ -352,11 +358,11 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
     direct(e);
   } else if (policy_ == Policy::always) {
     e->reason = "asked for";
-    decided(e, false);
+    decided(e, nullptr);
   } else if (before) {
     e->remembered = true;
     e->selector.assume(before->choice == "graph" ? 1 : 0, "remembered: " + before->reason);
-    decided(e, false);
+    decided(e, nullptr);
   } else {
     e->state = Entry::State::Timing;
   }
@@ -458,7 +464,7 @@ void RegionState::timed(Lock* lock, Block* block, Selector* selector, CUstream s
     block->thread = self;
     block->stream = stream;
     if (!waited().first) give_up();
-    block->start = std::chrono::steady_clock::now();
+    if (mine()) block->start = std::chrono::steady_clock::now();
   }
   try {
     if (!ways(step.way)) give_up();
@@ -489,7 +495,7 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
     again(lock);
     return way == 0;
   });
-  if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, true);
+  if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, lock);
 }
 
 void RegionState::fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
@@ -498,6 +504,15 @@ void RegionState::fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std:
   const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures && steered_ < 0 &&
                       !options_.before_replay;
   if (!usable || ++fresh_.calls <= kFirstFreshCalls) return plain(lock, e, stream, arguments, work);
+  // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is proved first.
+  if (!fresh_.trusted && options_.proof != Proof::off) {
+    record_now(lock, entry, stream, arguments, work);
+    if (!lock->owns_lock()) again(lock);
+    if (fresh_.trusted) return;
+    fresh_.failures = e->state == Entry::State::Refused ? options_.most_failures : fresh_.failures + 1;
+    fresh_.why_not = "work that is not proved is not captured at each call: " + e->reason;
+    return;
+  }
   const auto ways = [&](unsigned way) {
     if (way == 1 && recapture(lock, stream, arguments, work)) return true;
     plain(lock, e, stream, arguments, work);
@@ -577,7 +592,7 @@ uint64_t RegionState::made() const noexcept {
 }
 
 // `keep`: for later processes.
-void RegionState::decided(Entry* e, bool keep) {
+void RegionState::decided(Entry* e, Lock* keep) {
   e->state = Entry::State::Decided;
   const bool graph = e->play && (policy_ == Policy::always || e->selector.choice() == 1);
   e->replays_now = graph;
@@ -585,8 +600,10 @@ void RegionState::decided(Entry* e, bool keep) {
   if (policy_ != Policy::always) e->reason = e->selector.reason();
   tell(*e);
   if (!keep || !options_.remember || !e->play) return;
-  remember({name, e->signature, machine_name(), e->play->recording().structure()},
-           {graph ? "graph" : "plain", e->reason, e->selector.alternatives(kWays)});
+  const DecisionKey key{name, e->signature, machine_name(), e->play->recording().structure()};
+  const Decision decision{graph ? "graph" : "plain", e->reason, e->selector.alternatives(kWays)};
+  keep->unlock();  // the disk may take its time
+  remember(key, decision);
 }
 
 void RegionState::failed(Entry* e, const std::string& why) {

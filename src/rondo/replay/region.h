@@ -111,7 +111,8 @@ class RegionState {
   // so, false when the call was done another way.
   template <class Ways>
   void timed(Lock* lock, Block* block, Selector* selector, CUstream stream, const Ways& ways);
-  void decided(Entry* entry, bool keep);
+  // With a lock: also for later processes, and the lock is given up for that.
+  void decided(Entry* entry, Lock* keep);
   void failed(Entry* entry, const std::string& why);
   void fall_back(const std::string& text);
   void tell(const Entry& entry);
@@ -147,6 +148,7 @@ class RegionState {
     uint64_t calls = 0, done = 0;
     unsigned failures = 0;
     bool busy = false;
+    bool trusted = false;  // a replay was proved: the work is what it must be
     Selector selector;
     Block block;
     Recapture recapture;

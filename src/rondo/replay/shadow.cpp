@@ -81,6 +81,16 @@ std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint
 
 }  // namespace
 
+const char* word(Memory memory) noexcept {
+  switch (memory) {
+    case Memory::None: return "no";
+    case Memory::Device: return "device";
+    case Memory::PageLocked: return "page-locked";
+    case Memory::Pageable: return "ordinary host";
+  }
+  return "?";
+}
+
 std::vector<Memory> memory_of(std::span<const Argument> arguments) {
   const driver::Driver& d = driver::driver();
   std::vector<Memory> out(arguments.size(), Memory::None);
@@ -119,6 +129,7 @@ void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from,
 Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory)
     : driver_(&driver::driver()), arguments_(like.begin(), like.end()), blocks_(like.size()) {
   const graph::RelaxedScope relaxed;
+  RONDO_CU(*driver_, cuCtxGetCurrent(&context_));
   try {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       Argument& a = arguments_[i];
@@ -148,7 +159,7 @@ Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory
 }
 
 Shadow::Shadow(Shadow&& other) noexcept
-    : driver_(other.driver_), arguments_(std::move(other.arguments_)), blocks_(std::move(other.blocks_)) {
+    : driver_(other.driver_), context_(other.context_), arguments_(std::move(other.arguments_)), blocks_(std::move(other.blocks_)) {
   other.blocks_.clear();
 }
 
@@ -163,9 +174,13 @@ void Shadow::release(Block* block) noexcept {
 
 Shadow::~Shadow() {
   if (std::none_of(blocks_.begin(), blocks_.end(), [](const Block& b) { return b.base != 0; })) return;
+  CUcontext current = nullptr;
+  const bool here = driver_->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context_;
+  const bool pushed = !here && driver_->cuCtxPushCurrent(context_) == CUDA_SUCCESS;
   graph::detail::let_through(*driver_, [&] {
     for (Block& b : blocks_) release(&b);
   });
+  if (pushed) (void)driver_->cuCtxPopCurrent(&current);
 }
 
 uint64_t Shadow::bytes() const noexcept {

@@ -44,8 +44,8 @@ int overlapping(std::span<const Argument> arguments, size_t which) noexcept;
 bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
                      std::vector<const Argument*>* scratch);
 
-// Throws Error(Usage) for a null buffer of more than 0 bytes, one that ends behind all memory, an unknown kind, a live scalar that is no number of 4 or
-// 8 bytes.
+// Throws Error(Usage) for a null buffer of more than 0 bytes, one that ends behind all memory, an unknown kind, a live
+// scalar that is no number of 4 or 8 bytes.
 void check(std::span<const Argument> arguments);
 
 // Another value for the live scalar of this number: each of its bytes is another one, and no two scalars get the same
