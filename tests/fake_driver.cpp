@@ -247,7 +247,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
 }
 CUresult MemFree(CUdeviceptr p) {
   ENTER_RELEASE("cuMemFree");
-  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (fake->face.free_needs_context && fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   UNSAFE_IN_CAPTURE();
   const Memory* memory = fake->find<Memory>(reinterpret_cast<void*>(p));
   REQUIRE(memory);
@@ -272,7 +272,7 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
   return CUDA_SUCCESS;
 }
 CUresult MemFreeHost(void* p) {
-  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (fake->face.free_needs_context && fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   return release<HostMemory>("cuMemFreeHost", p);
 }
 

@@ -50,6 +50,7 @@ class FakeDriver {
   int gpus = 1;
   int major = 9, minor = 0;
   size_t total_bytes = size_t{1} << 30;
+  bool free_needs_context = false;  // memory is freed only while a context is current
   std::vector<std::string> kernels = {"k", "first", "second"};         // of every module
   std::map<std::string, std::function<void(const Launched&)>> bodies;  // what a kernel does
   std::map<std::string, std::vector<size_t>> parameter_bytes;  // of kernels whose arguments come as pointers

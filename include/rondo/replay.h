@@ -98,7 +98,7 @@ inline AddressBuffer out(CUdeviceptr data, size_t bytes) noexcept { return {data
 inline AddressBuffer inout(CUdeviceptr data, size_t bytes) noexcept { return {data, bytes, Kind::InOut}; }
 // A scalar that the kernels take as it is (a learning rate, an alpha). One that is computed with on the way
 // (n * 4), or that decides what is launched, is found to be so and becomes part of the signature. 0, 1, -1 and
-// what is not finite have recordings of their own, because libraries treat them specially.
+// what is not finite have recordings of their own, because libraries treat them specially. An integer costs a capture more.
 template <class T>
 LiveScalar<T> live(const T& value) noexcept {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) >= 4, "a live scalar is a number of 4 or 8 bytes");
@@ -144,7 +144,7 @@ struct Options {
   uint64_t most_bytes = uint64_t{256} << 20;  // of device memory for them, as the driver reports it
   unsigned most_failures = 3;      // then a signature stays plain
   // Called before each launch of a recording, with the stream: for state that plain calls advance on the host,
-  // such as the offset of a random generator.
+  // such as the offset of a random generator. As the work itself, by several threads at a time if these call the region.
   std::function<void(CUstream)> before_replay;
   // Kept as long as the region: library handles, workspaces, weights.
   std::vector<std::shared_ptr<const void>> keep;
