@@ -27,7 +27,7 @@ test-asan: setup
 	@ctest --preset asan
 
 # Only the rooms that have threads.
-tsan_tests = base_test driver_test graph_test kernel_test device_test batch_test model_test
+tsan_tests = base_test driver_test graph_test replay_test kernel_test device_test batch_test model_test
 test-tsan: setup
 	@cmake --preset tsan --log-level=WARNING
 	@cmake --build --preset tsan --target $(tsan_tests)

@@ -239,7 +239,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
   if (bytes > fake->face.total_bytes - fake->used) return CUDA_ERROR_OUT_OF_MEMORY;
   auto memory = std::make_unique<Memory>();
   memory->bytes = bytes;
-  memory->data.reset(Aligned::make(bytes));
+  memory->data.reset(Aligned::make(bytes), Aligned{});
   *p = reinterpret_cast<CUdeviceptr>(memory->data.get());
   fake->things[*p] = std::move(memory);
   fake->used += bytes;
@@ -247,6 +247,7 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
 }
 CUresult MemFree(CUdeviceptr p) {
   ENTER_RELEASE("cuMemFree");
+  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   UNSAFE_IN_CAPTURE();
   const Memory* memory = fake->find<Memory>(reinterpret_cast<void*>(p));
   REQUIRE(memory);
@@ -265,12 +266,15 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
   UNSAFE_IN_CAPTURE();
   auto memory = std::make_unique<HostMemory>();
   memory->bytes = bytes;
-  memory->data.reset(Aligned::make(bytes));
+  memory->data.reset(Aligned::make(bytes), Aligned{});
   *p = memory->data.get();
   fake->things[reinterpret_cast<uint64_t>(*p)] = std::move(memory);
   return CUDA_SUCCESS;
 }
-CUresult MemFreeHost(void* p) { return release<HostMemory>("cuMemFreeHost", p); }
+CUresult MemFreeHost(void* p) {
+  if (fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  return release<HostMemory>("cuMemFreeHost", p);
+}
 
 // Pageable memory is none that the driver knows.
 CUresult PointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr p) {

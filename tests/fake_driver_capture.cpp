@@ -312,7 +312,7 @@ CUresult MemAllocAsync(CUdeviceptr* p, size_t bytes, CUstream s) {
   }
   auto memory = std::make_unique<Memory>();
   memory->bytes = bytes;
-  memory->data.reset(new char[bytes]);
+  memory->data.reset(Aligned::make(bytes), Aligned{});
   *p = reinterpret_cast<CUdeviceptr>(memory->data.get());
   fake->things[*p] = std::move(memory);
   fake->used += bytes;

@@ -1,4 +1,6 @@
 // Graphs: their structure, clones, user objects. Nodes are in fake_driver_nodes.cpp.
+#include <cstring>
+
 #include "fake_driver_model.h"
 
 namespace rondo::fake {
@@ -14,7 +16,8 @@ CUgraphNode Model::add_node(CUgraph g, CUgraphNodeType type, Payload p, std::vec
     auto memory = std::make_unique<Memory>();
     memory->kind = "node";  // goes with its node
     memory->bytes = p.alloc.bytesize;
-    memory->data.reset(new char[p.alloc.bytesize]());
+    memory->data.reset(Aligned::make(p.alloc.bytesize), Aligned{});
+    std::memset(memory->data.get(), 0, p.alloc.bytesize);
     p.alloc.dptr = reinterpret_cast<CUdeviceptr>(memory->data.get());
     things[p.alloc.dptr] = std::move(memory);
   }

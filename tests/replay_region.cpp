@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "replay_folder.h"
 #include "replay_support.h"
 #include "rondo/base/options.h"
 
@@ -83,7 +84,9 @@ TEST_F(Regions, NeverIsPlain) {
 }
 
 TEST_F(Regions, AShapeRunsPlainlyUntilItComesAgain) {
-  Region step("two", two_kernels(w_), always());
+  Options o = always();
+  o.recapture = false;
+  Region step("two", two_kernels(w_), o);
   const Floats x(w_, 64), y(w_, 64), z(w_, 64);
   for (int n = 1; n <= 64; ++n) step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
   EXPECT_EQ(w_.fake.count("cuStreamBeginCapture"), 0u);
@@ -432,17 +435,19 @@ TEST_F(Regions, StagingCopiesInsteadOfPatching) {
 
 // ---------------------------------------------------------------- many shapes
 
-TEST_F(Regions, RecordingsAreBoundedAndDoNotThrash) {
+TEST_F(Regions, RecordingsThatDifferAreBoundedAndDoNotThrash) {
   Options o = always();
   o.most_recordings = 4;
-  Region step("two", two_kernels(w_), o);
-  const Floats x(w_, 64), y(w_, 64);
+  // Another number of kernels for each shape, so that no two graphs are alike.
+  Region step("many", [&](CUstream s, float* x, int n) {
+    for (int i = 0; i < n; ++i) w_.do_twice(s, x, n);
+  }, o);
   const int shapes = 8, rounds = 60;
   for (int call = 0; call < shapes * rounds; ++call) {
-    const int n = 8 * (call % shapes + 1);
-    const Floats z(w_, n, 0);
-    step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
-    ASSERT_EQ(z[n - 1], static_cast<float>(n - 1) + 6 * x[n - 1]);
+    const int n = call % shapes + 1;
+    const Floats x(w_, 8, 1);
+    step(w_.stream, inout(x.data(), 8), n);
+    ASSERT_EQ(x[0], static_cast<float>(1 << n));
   }
   const RegionReport r = step.report();
   size_t alive = 0;
@@ -450,6 +455,93 @@ TEST_F(Regions, RecordingsAreBoundedAndDoNotThrash) {
   EXPECT_LE(alive, 4u);
   EXPECT_GT(r.dropped, 0u);
   EXPECT_LT(r.dropped, 40u) << "recorded again and again";
+}
+
+TEST_F(Regions, RecordingsThatAreAlikeShareExecutables) {
+  Options o = always();
+  o.most_recordings = 2;
+  Region step("two", two_kernels(w_), o);
+  const Floats x(w_, 64), y(w_, 64);
+  const int shapes = 8;
+  for (int call = 0; call < shapes * 20; ++call) {
+    const int n = 8 * (call * 5 % shapes + 1);
+    const Floats z(w_, n, 0);
+    for (int again = 0; again < 1 + call % 2; ++again)
+      step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
+    ASSERT_EQ(z[n - 1], static_cast<float>(n - 1) + (call % 2 ? 12 : 6) * x[n - 1]) << "call " << call;
+  }
+  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams") - w_.fake.count("cuGraphExecDestroy"), 2u);
+  const RegionReport r = step.report();
+  EXPECT_EQ(r.dropped, 0u);
+  EXPECT_GT(r.replays, 200u);
+  size_t shared = 0;
+  for (const RecordingReport& one : r.recordings) shared += one.reason.find("shares the executable") != std::string::npos;
+  EXPECT_EQ(shared, 6u);
+}
+
+TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
+  const test::Folder folder;
+  const test::CacheDir cache(folder.path.string());
+  const Floats x(w_, 8), y(w_, 8), z(w_, 8);
+  const auto run = [&](int calls) {
+    auto step = std::make_unique<Region<decltype(two_kernels(w_))>>("two", two_kernels(w_));
+    for (int i = 0; i < calls; ++i) (*step)(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
+    return step->report();
+  };
+  const RegionReport first = run(1500);
+  ASSERT_EQ(only(first).state, "decided") << only(first).reason;
+  EXPECT_FALSE(only(first).remembered);
+  const RegionReport second = run(2);
+  EXPECT_EQ(only(second).state, "decided");
+  EXPECT_TRUE(only(second).remembered);
+  EXPECT_EQ(only(second).choice, only(first).choice);
+}
+
+// Sizes that never come again, and grids that follow them.
+TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
+  Region step("sizes", [&](CUstream s, const float* x, float* y, int n, float a) {
+    void* args[] = {&x, &y, &n, &a};
+    RONDO_CU(w_.d, cuLaunchKernel(w_.scale, static_cast<unsigned>(n + 31) / 32, 1, 1, 32, 1, 1, 0, s, args, nullptr));
+    w_.do_axpy(s, x, y, n, 2);
+  }, always());
+  const Floats x(w_, 600);
+  for (int n = 1; n <= 500; ++n) {
+    const Floats y(w_, n, 0);
+    step(w_.stream, in(x.data(), n), out(y.data(), n), n, live(static_cast<float>(n)));
+    ASSERT_EQ(y[n - 1], static_cast<float>(n + 2) * x[n - 1]);
+    EXPECT_EQ(w_.fake.launches[w_.fake.launches.size() - 2].grid, static_cast<uint32_t>(n + 31) / 32);
+  }
+  const RegionReport r = step.report();
+  EXPECT_GT(r.recaptures, 480u);
+  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams"), 2u);  // the one that is proved first, and the one for all
+  EXPECT_NE(text(std::vector{r}).find("new signatures"), std::string::npos);
+}
+
+TEST_F(Regions, NewSignaturesEndWithAChoiceToo) {
+  Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
+  const Floats x(w_, 3000), y(w_, 3000);
+  int n = 1;
+  for (; n < 3000 && (n < 20 || step.report().recapture == "timing"); ++n) {
+    step(w_.stream, in(x.data(), n), out(y.data(), n), n);
+    ASSERT_EQ(y[n - 1], 3 * x[n - 1]);
+  }
+  EXPECT_LT(n, 2900);
+  EXPECT_NE(step.report().recapture.find("plain"), std::string::npos) << step.report().recapture;
+}
+
+TEST_F(Regions, WhatALaunchWouldReadTooLateIsNotRecaptured) {
+  std::vector<float> host(3000);
+  Region step("upload", [&](CUstream s, float* y, int n) {
+    RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), host.data(), 4 * static_cast<size_t>(n), s));
+  }, always());
+  const Floats y(w_, 3000);
+  for (int n = 1; n < 40; ++n) {
+    host[static_cast<size_t>(n - 1)] = static_cast<float>(n);
+    step(w_.stream, inout(y.data(), 3000), n);
+    ASSERT_EQ(y[n - 1], static_cast<float>(n));
+  }
+  EXPECT_EQ(step.report().recaptures, 0u);
+  EXPECT_NE(step.report().recapture.find("pageable host memory"), std::string::npos) << step.report().recapture;
 }
 
 TEST_F(Regions, ResetForgets) {
@@ -510,6 +602,41 @@ TEST_F(Regions, WhicheverCallFailsTheResultsAreRight) {
   }
   EXPECT_GT(faults, 200);
   std::printf("[   SWEEP  ] %ld faults, %ld of them came out as the plain run's own error\n", faults, errors);
+}
+
+TEST_F(Regions, WhicheverCallFailsNewSignaturesAreRight) {
+  long faults = 0;
+  for (long k = 1;; ++k) {
+    World w;
+    Options o;
+    o.policy = Policy::always, o.remember = false;
+    bool hit = false;
+    {
+      Region step("two", two_kernels(w), o);
+      const Floats x(w, 64), y(w, 64), z(w, 64, 0);
+      w.fake.fail(k);
+      for (int n = 1; n < 24; ++n) {
+        for (int i = 0; i < n; ++i) z[i] = 0;
+        bool threw = false;
+        try {
+          step(w.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
+        } catch (const Error&) {
+          threw = true;
+          EXPECT_EQ(w.fake.failed(), "cuLaunchKernel") << "fault " << k;
+        }
+        if (!threw) {
+          EXPECT_EQ(z[n - 1], 6 * x[n - 1]) << "fault " << k << " in " << w.fake.failed() << ", size " << n;
+        }
+      }
+      hit = !w.fake.failed().empty();
+      w.fake.no_faults();
+    }
+    if (!hit) break;
+    ++faults;
+    EXPECT_EQ(w.close(), "") << "fault " << k << " in " << w.fake.failed();
+  }
+  EXPECT_GT(faults, 100);
+  std::printf("[   SWEEP  ] %ld faults in calls of new signatures\n", faults);
 }
 
 }  // namespace

@@ -136,6 +136,9 @@ struct Options {
   // when the work returns. Such a table is then found, kept and patched. Without this promise only static and
   // page-locked memory is read, as reading what is freed by then would make pointers of anything.
   bool host_tables = false;
+  // Calls whose signature does not come again are captured one by one and launched through one executable graph, where
+  // that is faster than plain: sizes that follow the data, grids that follow sizes. One of them is recorded and proved first.
+  bool recapture = true;
   unsigned plain_calls = 1;        // of a signature before it is recorded
   unsigned most_recordings = 64;   // that the region keeps
   uint64_t most_bytes = uint64_t{256} << 20;  // of device memory for them, as the driver reports it
@@ -177,6 +180,8 @@ struct RegionReport {
   std::string name;
   std::string policy;
   uint64_t calls = 0, plain_calls = 0, replays = 0, patched_nodes = 0, failures = 0, dropped = 0;
+  uint64_t recaptures = 0;             // calls of new signatures that were captured and launched as a graph
+  std::string recapture;               // how calls of new signatures are done, and why; "": there were few
   std::vector<std::string> fallbacks;  // in words, the last 16
   std::vector<RecordingReport> recordings;
 };
@@ -190,6 +195,7 @@ std::vector<RegionReport> report();
 
 // ---------------------------------------------------------------- the region
 namespace detail {
+class PartsState;
 class RegionState;
 
 // The work, as something to call with arguments without types.
@@ -217,6 +223,7 @@ class RegionBase {
 
  private:
   friend class Group;
+  friend class detail::PartsState;
   std::unique_ptr<detail::RegionState> state_;
 };
 
@@ -236,10 +243,18 @@ struct Traits {  // a plain scalar or struct: by value, in words of 8 bytes
   static_assert(!std::is_pointer_v<T>, "say how the work uses a pointer: replay::in(p, n), out(p, n) or inout(p, n)");
   static constexpr size_t kWords = (sizeof(T) + 7) / 8;
   static void pack(const T& from, Argument* to) noexcept {
+    alignas(T) char raw[sizeof(T)];
+    std::memcpy(raw, &from, sizeof(T));
+    // What lies between members is no value: it would make a signature of each call.
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_clear_padding)
+    if constexpr (!std::has_unique_object_representations_v<T>) __builtin_clear_padding(reinterpret_cast<T*>(raw));
+#endif
+#endif
     for (size_t w = 0; w < kWords; ++w) {
       const size_t bytes = sizeof(T) - 8 * w < 8 ? sizeof(T) - 8 * w : 8;
       to[w] = {0, bytes, Kind::Fixed, Element::Bytes, 0};
-      std::memcpy(&to[w].value, reinterpret_cast<const char*>(&from) + 8 * w, bytes);
+      std::memcpy(&to[w].value, raw + 8 * w, bytes);
     }
   }
   static T unpack(const Argument* from) noexcept {
@@ -285,7 +300,7 @@ namespace detail {
 template <class... Args>
 auto pack(const Args&... args) noexcept {
   std::array<Argument, (Traits<Args>::kWords + ... + 0)> packed;
-  size_t at = 0;
+  [[maybe_unused]] size_t at = 0;
   ((Traits<Args>::pack(args, packed.data() + at), at += Traits<Args>::kWords), ...);
   return packed;
 }

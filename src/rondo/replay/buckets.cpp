@@ -39,7 +39,7 @@ size_t Buckets::choose(size_t n) {
     times = seen_[n] = 1;
   size_t m = bucket_of(n);
   const bool own = options_.own_after && times > options_.own_after;
-  if (own || static_cast<double>(m - n) > options_.most_waste * static_cast<double>(m)) m = n;
+  if (own || m < n || static_cast<double>(m - n) > options_.most_waste * static_cast<double>(m)) m = n;
   if (m != n) ++report_.padded;
   report_.wasted += m - n;
   if (run_.size() < kMostSizes || run_.count(m)) ++run_[m];

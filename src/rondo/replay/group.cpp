@@ -12,6 +12,23 @@ namespace {
 // Steps until each region has its recording; then those that have none are taken as plain.
 constexpr unsigned kMostWarmSteps = 64;
 
+// Then the step is only the caller's calls.
+bool captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver::driver().cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// False: what went wrong is for the caller's own calls to say, and the block is timed another time.
+bool waited(CUstream stream) {
+  try {
+    const graph::RelaxedScope relaxed;
+    graph::Stream::borrow(stream).synchronize();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 SelectorOptions options_of(Goal goal) {
   SelectorOptions out;
   out.goal = goal;
@@ -67,6 +84,8 @@ class GroupState {
 Group::Group(std::string name, std::vector<RegionBase*> regions, Goal goal) {
   if (regions.empty()) throw Error(ErrorKind::Usage, "group " + name + " has no regions");
   std::vector<detail::RegionState*> all;
+  for (RegionBase* r : regions)
+    if (!r) throw Error(ErrorKind::Usage, "group " + name + " was given a null pointer. Expected regions");
   for (RegionBase* r : regions) {
     if (!r->state_->join()) {
       for (detail::RegionState* joined : all) joined->leave(), joined->steer(-1);
@@ -78,19 +97,22 @@ Group::Group(std::string name, std::vector<RegionBase*> regions, Goal goal) {
 }
 
 Group::~Group() {
-  for (detail::RegionState* r : state_->regions) r->leave();
+  for (detail::RegionState* r : state_->regions) {
+    r->leave();
+    if (!state_->settled) r->steer(-1);  // nothing was chosen: each decides by itself
+  }
 }
 
 void Group::begin(CUstream stream) {
   detail::GroupState& s = *state_;
   s.timing = false;
-  if (s.settled || !s.warm()) return;
+  if (s.settled || detail::captured(stream) || !s.warm()) return;
   s.step = s.selector.next();
   s.apply(s.step.ways);
   s.timing = true;
   s.made_before = s.made();
   if (!s.step.begins) return;
-  graph::Stream::borrow(stream).synchronize();
+  if (!detail::waited(stream)) return abandon();
   s.open = true;
   s.start = std::chrono::steady_clock::now();
 }
@@ -100,7 +122,7 @@ void Group::end(CUstream stream) {
   if (!s.timing) return;
   if (s.made() != s.made_before) return abandon();  // something was recorded or failed meanwhile
   if (s.step.ends && s.open) {
-    graph::Stream::borrow(stream).synchronize();
+    if (!detail::waited(stream)) return abandon();
     s.open = false;
     s.selector.finish(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - s.start).count());
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rondo/base/trace.h"
+#include "rondo/replay/region.h"
 
 namespace rondo::replay {
 namespace detail {
@@ -20,8 +21,11 @@ class PartsState {
   void call(CUstream stream, std::span<const Argument> arguments, std::span<const WorkRef> works) {
     if (works.size() != plain_.size())
       throw Error(ErrorKind::Usage, fmt::format("{}: {} pieces of work for {} parts", name_, works.size(), plain_.size()));
-    within_.assign(arguments.begin(), arguments.end());
-    for (Argument& a : within_)
+    // Work may call its own Parts again: this call's arguments are its own, and pieces stay until the outermost is done.
+    Depth in(this);
+    std::vector<Argument>& within = in.arguments;
+    within.assign(arguments.begin(), arguments.end());
+    for (Argument& a : within)
       if (a.kind == Kind::Out) a.kind = Kind::InOut;
     for (const auto& piece : pieces_) {
       Run run{works.subspan(piece->begin, piece->end - piece->begin)};
@@ -29,11 +33,11 @@ class PartsState {
                            for (const WorkRef& w : static_cast<Run*>(object)->works) w(s, a);
                          }};
       if (piece->region)
-        piece->region->call(stream, within_, work);
+        piece->region->call(stream, within, work);
       else
-        work(stream, within_.data());
+        work(stream, within.data());
     }
-    if (searching_) look();
+    if (searching_ && depth_ == 1) look();
   }
 
   std::string describe() const {
@@ -54,6 +58,14 @@ class PartsState {
   struct Run {
     std::span<const WorkRef> works;
   };
+  struct Depth {
+    explicit Depth(PartsState* s) : state(s), arguments(std::move(s->within_)) { ++state->depth_; }
+    ~Depth() { --state->depth_, state->within_ = std::move(arguments); }
+    Depth(const Depth&) = delete;
+    Depth& operator=(const Depth&) = delete;
+    PartsState* state;
+    std::vector<Argument> arguments;
+  };
   struct Piece {
     size_t begin, end;
     std::unique_ptr<RegionBase> region;  // null: plain
@@ -62,6 +74,7 @@ class PartsState {
   // Runs of parts that are not plain; each part by itself where `singly`.
   void lay_out(bool singly) {
     pieces_.clear();
+    seen_ = 0;
     for (size_t begin = 0; begin < plain_.size();) {
       size_t end = begin + 1;
       if (!plain_[begin] && !singly)
@@ -76,6 +89,11 @@ class PartsState {
 
   // Whether something was refused meanwhile, so that the parts must be cut otherwise.
   void look() {
+    uint64_t made = 0;
+    for (const auto& p : pieces_)
+      if (p->region) made += p->region->state_->made();
+    if (made == seen_) return;  // nothing new: reports take their time
+    seen_ = made;
     bool all_known = true, many_refused = false;
     for (const auto& p : pieces_) {
       if (!p->region) continue;
@@ -104,7 +122,9 @@ class PartsState {
   std::vector<bool> plain_;
   const Options options_;
   std::vector<std::unique_ptr<Piece>> pieces_;
-  std::vector<Argument> within_;
+  std::vector<Argument> within_;  // kept for its memory
+  unsigned depth_ = 0;
+  uint64_t seen_ = 0;  // recordings and failures when it was looked last
   bool singly_ = false, searching_ = true;
 };
 

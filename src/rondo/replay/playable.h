@@ -18,28 +18,30 @@ struct PartlyDone : Error {
   using Error::Error;
 };
 
+// A buffer is now in another kind of memory than the recording was made for: this call is plain, and nothing has failed.
+struct OtherMemory : Error {
+  using Error::Error;
+};
+
 class Playable {
  public:
   // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
   Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged);
 
-  // How many nodes were patched. Errors: Device, before anything of the caller's is written; PartlyDone.
+  // How many nodes were patched. Errors: Device, before anything of the caller's is written; OtherMemory; PartlyDone.
   unsigned play(std::span<const Argument> arguments, CUstream stream);
   // The same, where only the arguments of these numbers differ from those of the last play.
   unsigned play(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
-    if (copies_) [[unlikely]]
+    if (copies_ || asks_) [[unlikely]]
       return play(arguments, stream);
     const unsigned patched = recording_->patch(arguments, changed, stream);
     recording_->launch(stream);
     return patched;
   }
-  // The same, for arguments that are those of the last play.
-  void play_again(CUstream stream) {
-    if (!copies_) [[likely]] return recording_->launch(stream);
-    (void)play(last_, stream);
-  }
-
   const Recording& recording() const noexcept { return *recording_; }
+  // What a play of the same arguments launches, where that is all that it does; else null.
+  const graph::GraphExec* exec() const noexcept { return copies_ ? nullptr : recording_->exec(); }
+  bool share(Playable& other) { return recording_->share(*other.recording_); }
   bool copies() const noexcept { return copies_; }
   uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
   uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
@@ -52,12 +54,15 @@ class Playable {
   Shadow recorded_;
   std::vector<Memory> memory_;
   std::vector<bool> staged_;
-  std::vector<Argument> last_;  // where something is copied: as the caller gave them
   std::vector<Argument> put_;   // with the recorded addresses of what is staged
+  // Page-locked memory is read when the graph runs, which ordinary memory in its place may not be, and a copy depends on
+  // the kind: where an address is another one, the driver is asked. The addresses that are known to be right.
+  std::vector<uint64_t> known_;
+  bool asks_ = false;
+  void check_memory(std::span<const Argument> arguments);
   bool copies_ = false;
   uint64_t copied_bytes_ = 0;
-  CUstream stream_ = nullptr;  // of the last play
-  std::optional<graph::Event> done_;  // of the last play with copies: another stream waits for it
+  std::optional<graph::Event> done_;  // of the last play with copies: the next one waits for it
   void copy_back(std::span<const Argument> arguments, CUstream stream);
 };
 

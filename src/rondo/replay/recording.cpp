@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <optional>
 
 #include "rondo/driver/driver.h"
 #include "rondo/graph/diagnosis.h"
@@ -22,12 +22,26 @@ constexpr uint32_t kNone = ~uint32_t{0};
 
 size_t aligned(size_t bytes) { return (bytes + 15) & ~size_t{15}; }
 
+uint64_t next_number() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
+
+// An exec, and which recording it is of at the moment.
+struct Holder {
+  explicit Holder(graph::GraphExec e) : exec(std::move(e)) {}
+  graph::GraphExec exec;
+  uint64_t number = next_number();
+  uint64_t owner = 0;
+};
 
 struct Recording::State {
   // A node that holds an argument, ready to be set.
   struct Node {
-    CUgraphNode node = nullptr;
+    CUgraphNode node = nullptr;  // of the graph that the exec was made from
+    uint32_t position = 0;       // in the graph
     NodeKind kind = NodeKind::Unknown;
     uint64_t epoch = 0;  // of the patch that touched it last
     uint8_t* bytes = nullptr;
@@ -43,8 +57,9 @@ struct Recording::State {
   };
 
   const driver::Driver& driver;
-  graph::Graph graph;  // the nodes are named by its handles
-  std::optional<graph::GraphExec> exec;
+  graph::Graph graph;
+  std::shared_ptr<Holder> holder;
+  const uint64_t number = next_number();
   CUcontext context = nullptr;
   CUgraphExec raw = nullptr;
   decltype(driver.cuGraphExecKernelNodeSetParams.raw()) set_kernel;
@@ -86,6 +101,7 @@ struct Recording::State {
   void touch(uint32_t node) noexcept;
   void put(size_t i, uint64_t value, bool* tables_changed) noexcept;
   unsigned send(bool tables_changed);
+  void take_over();
   void touch_tables();
   void set_touched();
   CUresult set(Node& n) const noexcept;
@@ -108,8 +124,9 @@ Recording::Recording(graph::Graph graph, Image image, std::vector<Slot> slots,
   s.lay_out(image, slots, own);
   graph::InstantiateOptions options;
   options.upload_to = upload_to;
-  s.exec.emplace(s.graph.instantiate(options));
-  s.raw = s.exec->get();
+  s.holder = std::make_shared<Holder>(s.graph.instantiate(options));
+  s.holder->owner = s.number;
+  s.raw = s.holder->exec.get();
 }
 
 Recording::~Recording() = default;
@@ -143,7 +160,7 @@ void Recording::State::lay_out(const Image& image, const std::vector<Slot>& slot
   for (size_t k = 0; k < held.size(); ++k) {
     const NodeImage& from = *held[k];
     Node& to = nodes[k];
-    to.node = from.node.get(), to.view = from.node, to.kind = from.kind, to.bytes = at;
+    to.node = from.node.get(), to.view = from.node, to.position = static_cast<uint32_t>(held[k] - image.nodes.data()), to.kind = from.kind, to.bytes = at;
     if (!from.bytes.empty()) std::memcpy(at, from.bytes.data(), from.bytes.size());
     if (from.kind == NodeKind::Kernel) point_at(from, at, pointer, pack, &to.kernel);
     at += aligned(from.bytes.size());
@@ -220,6 +237,8 @@ unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] 
   if (arguments.size() != s.last.size())
     throw Error(ErrorKind::Internal,
                 fmt::format("a recording of {} arguments was given {}", s.last.size(), arguments.size()));
+  if (s.holder->owner != s.number) [[unlikely]]
+    s.take_over();
   if (!s.stale && std::memcmp(arguments.data(), s.last.data(), arguments.size_bytes()) == 0) return 0;
   ++s.epoch;
   s.touched.clear();
@@ -231,7 +250,7 @@ unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] 
 
 unsigned Recording::patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
   State& s = *state_;
-  if (s.stale) [[unlikely]]
+  if (s.stale || s.holder->owner != s.number) [[unlikely]]
     return patch(arguments, stream);
   ++s.epoch;
   s.touched.clear();
@@ -248,6 +267,38 @@ unsigned Recording::State::send(bool tables_changed) {
   set_touched();
   stale = false;
   return static_cast<unsigned>(touched.size());
+}
+
+// The shared exec becomes this graph, as it was recorded; the next patch writes what has changed since.
+void Recording::State::take_over() {
+  stale = true;
+  holder->owner = 0;
+  if (const graph::Updated updated = holder->exec.update(graph); !updated)
+    throw Error(ErrorKind::Device, "a graph that shares its executable one with others: " + updated.reason);
+  raw = holder->exec.get();
+  holder->owner = number;
+}
+
+bool Recording::share(Recording& other) {
+  State& s = *state_;
+  State& o = *other.state_;
+  if (s.holder == o.holder || s.context != o.context || s.node_count != o.node_count) return false;
+  const std::vector<graph::NodeView> nodes = o.holder->exec.source().nodes();
+  o.holder->owner = 0;  // its own again when it is patched next
+  o.stale = true;
+  if (nodes.size() != s.node_count || !o.holder->exec.update(s.graph)) return false;
+  for (State::Node& n : s.nodes) n.node = nodes[n.position].get();
+  s.holder = o.holder;
+  s.holder->owner = s.number;
+  s.raw = s.holder->exec.get();
+  s.stale = true;
+  return true;
+}
+
+uint64_t Recording::exec_number() const noexcept { return state_->holder->number; }
+const graph::GraphExec* Recording::exec() const noexcept {
+  // One that is shared may be another recording's by the next launch.
+  return state_->tables || state_->holder.use_count() > 1 ? nullptr : &state_->holder->exec;
 }
 
 void Recording::State::touch_tables() {
@@ -282,7 +333,7 @@ void Recording::State::set_touched() {
 
 void Recording::launch(CUstream stream) {
   State& s = *state_;
-  s.exec->launch(stream);
+  s.holder->exec.launch(stream);
   if (s.tables) s.tables->launched(stream);
 }
 

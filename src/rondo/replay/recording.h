@@ -28,6 +28,14 @@ class Recording {
   unsigned patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream);
   // Errors: Device.
   void launch(CUstream stream);
+  // What launch() launches, where that is all that it does; null: there are tables to look after.
+  const graph::GraphExec* exec() const noexcept;
+
+  // From here on the exec of `other` serves both, updated to the one that is launched, and this one's own is gone.
+  // False, and nothing is changed, where the two graphs differ in more than an update can do.
+  bool share(Recording& other);
+  // The same number for recordings that share an exec.
+  uint64_t exec_number() const noexcept;
 
   size_t nodes() const noexcept;
   size_t kernels() const noexcept;

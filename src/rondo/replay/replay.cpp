@@ -47,10 +47,11 @@ RegionState::RegionState(std::string n, Options options)
     : name(std::move(n)),
       options_(std::move(options)),
       policy_(policy_of(options_)),
-      check_(options_.check_arguments || rondo::options().replay_check) {
+      check_(options_.check_arguments || rondo::options().replay_check),
+      fresh_(selector_options(options_)) {
   const driver::Driver& d = driver::driver();
-  is_capturing_ = d.cuStreamIsCapturing.raw();
-  current_context_ = d.cuCtxGetCurrent.raw();
+  fast_.is_capturing = d.cuStreamIsCapturing.raw();
+  fast_.current_context = d.cuCtxGetCurrent.raw();
   report_at_exit();
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
@@ -68,7 +69,7 @@ std::vector<RegionReport> all_reports() {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   std::vector<RegionReport> out = r.gone;
-  for (const RegionState* region : r.regions) out.push_back(region->report());
+  for (RegionState* region : r.regions) out.push_back(region->report());
   return out;
 }
 

@@ -153,12 +153,15 @@ std::string recording_lines(const RecordingReport& r) {
   if (r.record_ms > 0) {
     out += fmt::format("    recorded in {}", ms(r.record_ms));
     const double calls = std::ceil(r.pays_after_calls);
-    if (r.choice == "plain" || r.pays_after_calls <= 0)
+    if (timed.empty()) {
+      // Nobody knows whether that pays.
+    } else if (r.choice == "plain" || r.pays_after_calls <= 0) {
       out += r.choice.empty() ? "" : ", which does not pay";
-    else if (static_cast<double>(r.replays) >= calls)
+    } else if (static_cast<double>(r.replays) >= calls) {
       out += fmt::format(", paid after {}", plural(static_cast<uint64_t>(std::min(calls, 1e18)), "call"));
-    else
+    } else {
       out += fmt::format(", pays after {}", plural(static_cast<uint64_t>(std::min(calls, 1e18)), "call"));
+    }
     out += "\n";
   }
   return out;
@@ -200,6 +203,7 @@ json_t to_json(const RegionReport& region) {
           {"calls", region.calls},         {"plain_calls", region.plain_calls},
           {"replays", region.replays},     {"patched_nodes", region.patched_nodes},
           {"failures", region.failures},   {"dropped", region.dropped},
+          {"recaptures", region.recaptures}, {"recapture", region.recapture},
           {"fallbacks", region.fallbacks}, {"recordings", recordings}};
 }
 
@@ -294,6 +298,8 @@ RegionReport region_of(const json_t& object, const std::string& where) {
   in.read("patched_nodes", &region.patched_nodes);
   in.read("failures", &region.failures);
   in.read("dropped", &region.dropped);
+  in.read("recaptures", &region.recaptures);
+  in.read("recapture", &region.recapture);
   in.read("fallbacks", &region.fallbacks);
   const json_t& recordings = in.list("recordings");
   for (size_t i = 0; i < recordings.size(); ++i)
@@ -311,6 +317,8 @@ std::string text(std::span<const RegionReport> regions) {
   for (const RegionReport& region : regions) {
     out += region_line(region);
     for (const RecordingReport& r : region.recordings) out += recording_lines(r);
+    if (!region.recapture.empty())
+      out += fmt::format("  new signatures: {} captured and launched; {}\n", plural(region.recaptures, "call"), region.recapture);
     for (const std::string& fallback : region.fallbacks)
       out += fmt::format("  fallback: {}\n", line(fallback));
   }

@@ -81,6 +81,16 @@ std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint
 
 }  // namespace
 
+const char* word(Memory memory) noexcept {
+  switch (memory) {
+    case Memory::None: return "no";
+    case Memory::Device: return "device";
+    case Memory::PageLocked: return "page-locked";
+    case Memory::Pageable: return "ordinary host";
+  }
+  return "?";
+}
+
 std::vector<Memory> memory_of(std::span<const Argument> arguments) {
   const driver::Driver& d = driver::driver();
   std::vector<Memory> out(arguments.size(), Memory::None);
@@ -89,8 +99,10 @@ std::vector<Memory> memory_of(std::span<const Argument> arguments) {
     if (!a.buffer() || !a.value || !a.bytes) continue;
     unsigned type = 0;
     const CUresult code = d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.value);
-    if (code != CUDA_SUCCESS)
+    if (code == CUDA_ERROR_INVALID_VALUE)
       out[i] = Memory::Pageable;
+    else if (code != CUDA_SUCCESS)
+      driver::fail(d, code, "cuPointerGetAttribute(", describe_argument(arguments, i));
     else
       out[i] = type == CU_MEMORYTYPE_HOST ? Memory::PageLocked : Memory::Device;
   }
@@ -108,6 +120,7 @@ void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from,
   else if (from_memory == Memory::Device)
     RONDO_CU_WITH(d, cuMemcpyDtoHAsync(reinterpret_cast<void*>(to), from, bytes, stream), what);
   else {
+    const graph::RelaxedScope relaxed;
     RONDO_CU(d, cuStreamSynchronize(stream));
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   }
@@ -116,6 +129,7 @@ void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from,
 Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory)
     : driver_(&driver::driver()), arguments_(like.begin(), like.end()), blocks_(like.size()) {
   const graph::RelaxedScope relaxed;
+  RONDO_CU(*driver_, cuCtxGetCurrent(&context_));
   try {
     for (size_t i = 0; i < arguments_.size(); ++i) {
       Argument& a = arguments_[i];
@@ -145,7 +159,7 @@ Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory
 }
 
 Shadow::Shadow(Shadow&& other) noexcept
-    : driver_(other.driver_), arguments_(std::move(other.arguments_)), blocks_(std::move(other.blocks_)) {
+    : driver_(other.driver_), context_(other.context_), arguments_(std::move(other.arguments_)), blocks_(std::move(other.blocks_)) {
   other.blocks_.clear();
 }
 
@@ -160,9 +174,13 @@ void Shadow::release(Block* block) noexcept {
 
 Shadow::~Shadow() {
   if (std::none_of(blocks_.begin(), blocks_.end(), [](const Block& b) { return b.base != 0; })) return;
+  CUcontext current = nullptr;
+  const bool here = driver_->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context_;
+  const bool pushed = !here && driver_->cuCtxPushCurrent(context_) == CUDA_SUCCESS;
   graph::detail::let_through(*driver_, [&] {
     for (Block& b : blocks_) release(&b);
   });
+  if (pushed) (void)driver_->cuCtxPopCurrent(&current);
 }
 
 uint64_t Shadow::bytes() const noexcept {

@@ -19,7 +19,8 @@ struct Driver;
 namespace rondo::replay {
 
 enum class Memory : uint8_t { None, Device, PageLocked, Pageable };
-// Of each argument; None for scalars, null and empty buffers.
+const char* word(Memory memory) noexcept;
+// Of each argument; None for scalars, null and empty buffers. Errors: Device.
 std::vector<Memory> memory_of(std::span<const Argument> arguments);
 
 class Shadow {
@@ -55,6 +56,7 @@ class Shadow {
   };
   void release(Block* block) noexcept;
   const driver::Driver* driver_;
+  CUcontext context_ = nullptr;  // which memory is freed in, whatever is current then
   std::vector<Argument> arguments_;
   std::vector<Block> blocks_;
 };

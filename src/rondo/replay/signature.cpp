@@ -117,6 +117,10 @@ void check(std::span<const Argument> arguments) {
                                                 i, static_cast<unsigned>(a.kind)));
     if (a.buffer() && !a.value && a.bytes)
       throw Error(ErrorKind::Usage, describe_argument(arguments, i) + " is a null pointer. Pass the buffer, or 0 elements");
+    if (a.buffer() && a.bytes && a.value + (a.bytes - 1) < a.value)
+      throw Error(ErrorKind::Usage, fmt::format("{} at {:#x} ends behind the last address there is: a negative count, perhaps. "
+                                                "Expected the number of its elements",
+                                                describe_argument(arguments, i), a.value));
     if (!a.buffer() && (a.bytes == 0 || a.bytes > 8 || (a.kind == Kind::Live && a.bytes != 4 && a.bytes != 8)))
       throw Error(ErrorKind::Usage,
                   fmt::format("argument {} is a scalar of {} bytes; a plain one has 1 to 8, a live one 4 or 8", i, a.bytes));
@@ -141,6 +145,14 @@ bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16
     to = std::max(to, a->value + a->bytes);
   }
   return false;
+}
+
+uint64_t nearby(const Argument& live, size_t which) noexcept {
+  // Enough for one more of the tiles that a count is often cut into.
+  const auto step = [&](uint64_t magnitude) { return 300 + which % 61 + magnitude / 4; };
+  const uint64_t sign = uint64_t{1} << (8 * live.bytes - 1), mask = sign | (sign - 1);
+  const uint64_t magnitude = live.value & sign ? (~live.value + 1) & mask : live.value;
+  return (live.value + step(magnitude)) & mask;
 }
 
 uint64_t perturbed(const Argument& live, size_t which) noexcept {

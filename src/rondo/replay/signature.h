@@ -44,12 +44,15 @@ int overlapping(std::span<const Argument> arguments, size_t which) noexcept;
 bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
                      std::vector<const Argument*>* scratch);
 
-// Throws Error(Usage) for a null buffer of more than 0 bytes, an unknown kind, a live scalar that is no number of 4 or
-// 8 bytes.
+// Throws Error(Usage) for a null buffer of more than 0 bytes, one that ends behind all memory, an unknown kind, a live
+// scalar that is no number of 4 or 8 bytes.
 void check(std::span<const Argument> arguments);
 
 // Another value for the live scalar of this number: each of its bytes is another one, and no two scalars get the same
 // value, so that a place holds one of them only if it follows it.
 uint64_t perturbed(const Argument& live, size_t which) noexcept;
+// Of a live integer, another one of about its size (as a signed number): where it is a count after all, work with it
+// comes to an end. Too alike to find places with.
+uint64_t nearby(const Argument& live, size_t which) noexcept;
 
 }  // namespace rondo::replay

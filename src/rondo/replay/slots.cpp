@@ -95,8 +95,10 @@ class Search {
 
   void compare_node(uint32_t i) {
     const NodeImage &x = first_.nodes[i], &y = second_.nodes[i];
-    if (!x.why_not.empty() || !y.why_not.empty())
+    if (!x.why_not.empty() || !y.why_not.empty()) {
+      unread_ = true;
       return problem(i, -1, x.why_not.empty() ? y.why_not : x.why_not);
+    }
     if (const std::string other = other_node(x, y); !other.empty()) return difference(i, -1, other);
     remembered(i, x.rest_words, y.rest_words);
     compare_bytes({i, false, x.bytes, y.bytes});
@@ -285,7 +287,8 @@ class Search {
     const std::vector<int>& scalars = words_.scalars();
     for (int i : scalars)
       if (!found_[static_cast<size_t>(i)]) fixed.insert(i);
-    if (differ_ && fixed.empty()) fixed.insert(scalars.begin(), scalars.end());
+    if (unread_) fixed.clear();  // what nobody could read says nothing of them
+    else if (differ_ && fixed.empty()) fixed.insert(scalars.begin(), scalars.end());
     out_.fixed.assign(fixed.begin(), fixed.end());
     std::sort(out_.slots.begin(), out_.slots.end(), [](const Slot& s, const Slot& t) {
       return std::tie(s.argument, s.node, s.in_table, s.offset) <
@@ -299,7 +302,7 @@ class Search {
   std::vector<bool> found_;
   std::set<int> ambiguous_;
   std::set<std::tuple<uint32_t, int, bool>> said_;
-  bool differ_ = false;
+  bool differ_ = false, unread_ = false;
   Discovery out_;
 };
 

@@ -12,7 +12,7 @@ Meanings::Meanings(const Image& first, std::span<const Argument> a, const Image&
     : a_(a), b_(b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].value == b[i].value) continue;
-    if (a[i].buffer() && a[i].bytes) buffers_.push_back(static_cast<int>(i));
+    if (a[i].buffer()) buffers_.push_back(static_cast<int>(i));
     if (a[i].kind == Kind::Live && (a[i].bytes == 4 || a[i].bytes == 8))
       scalars_.push_back(static_cast<int>(i));
   }
