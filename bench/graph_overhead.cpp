@@ -9,6 +9,11 @@
 //
 // line: each of n kernels waits for the one before. fan: one kernel, n-2 that wait for it, one that waits for
 // those; captured, the n-2 are in four forked streams, one after the other.
+//
+// The list of a fan's nodes is the program's, so both ways keep theirs from graph to graph, handles there and
+// NodeViews here: a list made for each graph would measure the heap. glibc tidies up all its free memory when
+// it is asked for 1024 bytes or more, which 64 NodeViews take, and 128 handles (docs/decisions.md, on the
+// smallest graph).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -113,11 +118,12 @@ void must(CUresult code) {
 struct RawWay {
   const Machine& m;
   Raw r{m.d};
+  mutable std::vector<CUgraphNode> nodes{};  // of the last fan
 
   CUgraph build(Shape shape, int n, uint64_t v) const {
     CUgraph g = nullptr;
     must(r.cuGraphCreate(&g, 0));
-    std::vector<CUgraphNode> nodes(shape == Shape::Line ? 1 : static_cast<size_t>(n));
+    if (shape == Shape::Fan) nodes.resize(static_cast<size_t>(n));
     CUgraphNode last = nullptr;
     for (int i = 0; i < n; ++i) {
       CUdeviceptr p = m.counter;
@@ -191,6 +197,7 @@ struct RawWay {
 struct OurWay {
   const Machine& m;
   Raw r{m.d};
+  mutable std::vector<graph::NodeView> nodes{};  // of the last fan
 
   auto call(uint64_t v) const { return graph::kernel(m.count, 1, 32, 0, m.counter, v); }
   graph::Graph build(Shape shape, int n, uint64_t v) const {
@@ -200,15 +207,14 @@ struct OurWay {
       for (int i = 1; i < n; ++i) last = g.add(call(v), last);
       return g;
     }
-    std::vector<graph::NodeView> nodes;
-    nodes.reserve(static_cast<size_t>(n));
-    for (int i = 0; i < n; ++i) {
+    nodes.resize(static_cast<size_t>(n));
+    for (size_t i = 0; i < nodes.size(); ++i) {
       if (i == 0)
-        nodes.push_back(g.add(call(v)));
-      else if (i == n - 1 && n > 2)
-        nodes.push_back(g.add(call(v), std::span<const graph::NodeView>(nodes).subspan(1)));
+        nodes[i] = g.add(call(v));
+      else if (i == nodes.size() - 1 && n > 2)
+        nodes[i] = g.add(call(v), std::span<const graph::NodeView>(nodes).subspan(1, i - 1));
       else
-        nodes.push_back(g.add(call(v), nodes[0]));
+        nodes[i] = g.add(call(v), nodes[0]);
     }
     return g;
   }

@@ -1,5 +1,5 @@
-// A loop whose shapes vary: each size has a recording of its own, sizes that come once stay plain, and
-// buckets make few sizes of many.
+// A loop whose shapes vary: sizes that come again have a recording each, sizes that do not are captured one
+// by one and launched through one executable graph, and buckets make few sizes of many.
 #include <rondo/graph.h>
 #include <rondo/replay.h>
 #include <rondo/replay_buckets.h>
@@ -49,7 +49,8 @@ void body() {
   options.policy = replay::Policy::always;
   options.most_recordings = 32;
 
-  // The size is a plain argument: another one is another signature. 300 calls of some 250 lengths.
+  // The size is a plain argument: another one is another signature. 300 calls of some 250 lengths; the grids
+  // follow them.
   replay::Region step("step", work, options);
   std::vector<float> expected(kMost, 1.0f);
   Lengths lengths;
@@ -59,11 +60,14 @@ void body() {
     reference(&expected, n);
   }
   example::check(gpu.read(x, kMost, stream) == expected, "every length is right");
-  const replay::RegionReport plain = step.report();
-  std::printf("      %zu signatures, %llu of %llu calls replayed\n", plain.recordings.size(),
-              static_cast<unsigned long long>(plain.replays), static_cast<unsigned long long>(plain.calls));
-  example::check(plain.replays < plain.calls / 4,
-                 "lengths that hardly come again stay plain: recording them would not pay");
+  const replay::RegionReport sizes = step.report();
+  std::printf("      %zu signatures; of %llu calls %llu replayed, %llu captured and launched, %llu plain\n",
+              sizes.recordings.size(), static_cast<unsigned long long>(sizes.calls),
+              static_cast<unsigned long long>(sizes.replays),
+              static_cast<unsigned long long>(sizes.recaptures),
+              static_cast<unsigned long long>(sizes.plain_calls));
+  example::check(sizes.replays < sizes.calls / 4, "hardly a length comes again, so hardly one is recorded");
+  example::check(sizes.recaptures > sizes.calls / 2, "those that come once are captured and launched");
 
   // The same lengths in buckets: the tail up to the bucket's size is computed and never looked at, so the
   // buffer must have it. Few sizes come often.

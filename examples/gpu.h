@@ -16,6 +16,9 @@ namespace example {
 // The kernels of the examples, in the driver's own text form. As CUDA C++:
 //     __global__ void add(float* x, unsigned n, float v)   { unsigned i = ...; if (i < n) x[i] += v; }
 //     __global__ void scale(float* x, unsigned n, float v) { unsigned i = ...; if (i < n) x[i] *= v; }
+//     __global__ void add_each(float** table, unsigned count, unsigned n, float v) {
+//       unsigned i = ...; if (i < count * n) table[i / n][i % n] += v;
+//     }
 inline constexpr char kKernels[] = R"(
 .version 7.8
 .target sm_80
@@ -33,6 +36,16 @@ inline constexpr char kKernels[] = R"(
   ld.param.u32 %r4, [n]; setp.ge.u32 %out, %r1, %r4; @%out ret;
   ld.param.u64 %a1, [x]; cvta.to.global.u64 %a1, %a1; mul.wide.u32 %a2, %r1, 4; add.u64 %a1, %a1, %a2;
   ld.param.f32 %f1, [v]; ld.global.f32 %f2, [%a1]; mul.f32 %f3, %f2, %f1; st.global.f32 [%a1], %f3; ret;
+}
+.visible .entry add_each(.param .u64 table, .param .u32 count, .param .u32 n, .param .f32 v) {
+  .reg .pred %out; .reg .b32 %r<7>; .reg .b64 %a<4>; .reg .f32 %f<4>;
+  mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mad.lo.u32 %r1, %r1, %r2, %r3;
+  ld.param.u32 %r4, [n]; ld.param.u32 %r5, [count]; mul.lo.u32 %r5, %r5, %r4;
+  setp.ge.u32 %out, %r1, %r5; @%out ret;
+  div.u32 %r5, %r1, %r4; rem.u32 %r6, %r1, %r4;
+  ld.param.u64 %a1, [table]; cvta.to.global.u64 %a1, %a1; mul.wide.u32 %a2, %r5, 8; add.u64 %a1, %a1, %a2;
+  ld.global.u64 %a3, [%a1]; cvta.to.global.u64 %a3, %a3; mul.wide.u32 %a2, %r6, 4; add.u64 %a3, %a3, %a2;
+  ld.param.f32 %f1, [v]; ld.global.f32 %f2, [%a3]; add.f32 %f3, %f2, %f1; st.global.f32 [%a3], %f3; ret;
 }
 )";
 
@@ -56,6 +69,7 @@ class Gpu {
     const auto function = find<decltype(&cuModuleGetFunction)>("cuModuleGetFunction", 2000);
     must(function(&add, module_, "add"), "cuModuleGetFunction");
     must(function(&scale, module_, "scale"), "cuModuleGetFunction");
+    must(function(&add_each, module_, "add_each"), "cuModuleGetFunction");
     launch_ = find<decltype(&cuLaunchKernel)>("cuLaunchKernel", 4000);
     allocate_ = find<decltype(&cuMemAlloc)>("cuMemAlloc", 3020);
     allocate_in_order_ = find<decltype(&cuMemAllocAsync)>("cuMemAllocAsync", 11020);
@@ -75,7 +89,7 @@ class Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  CUfunction add = nullptr, scale = nullptr;
+  CUfunction add = nullptr, scale = nullptr, add_each = nullptr;
 
   // Every thread that calls Rondo needs a current context.
   void make_current() {
@@ -83,11 +97,18 @@ class Gpu {
   }
   // Device memory with these values, freed with the Gpu.
   CUdeviceptr floats(const std::vector<float>& values, CUstream stream) {
-    CUdeviceptr p = 0;
-    must(allocate_(&p, values.size() * sizeof(float)), "cuMemAlloc");
-    memory_.push_back(p);
-    must(upload_(p, values.data(), values.size() * sizeof(float), stream), "cuMemcpyHtoDAsync");
+    const CUdeviceptr p = memory(values.size() * sizeof(float));
+    upload(p, values.data(), values.size() * sizeof(float), stream);
     return p;
+  }
+  CUdeviceptr memory(size_t bytes) {
+    CUdeviceptr p = 0;
+    must(allocate_(&p, bytes), "cuMemAlloc");
+    memory_.push_back(p);
+    return p;
+  }
+  void upload(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+    must(upload_(to, from, bytes, stream), "cuMemcpyHtoDAsync");
   }
   std::vector<float> read(CUdeviceptr p, size_t count, CUstream stream) {
     std::vector<float> values(count);
@@ -99,6 +120,12 @@ class Gpu {
   void launch(CUstream stream, CUfunction function, CUdeviceptr x, uint32_t n, float v) {
     void* arguments[] = {&x, &n, &v};
     must(launch_(function, (n + 255) / 256, 1, 1, 256, 1, 1, 0, stream, arguments, nullptr),
+         "cuLaunchKernel");
+  }
+  // v is added to n floats at each of the `count` addresses that lie in device memory at `table`.
+  void launch_each(CUstream stream, CUdeviceptr table, uint32_t count, uint32_t n, float v) {
+    void* arguments[] = {&table, &count, &n, &v};
+    must(launch_(add_each, (count * n + 255) / 256, 1, 1, 256, 1, 1, 0, stream, arguments, nullptr),
          "cuLaunchKernel");
   }
   CUdeviceptr allocate_in_order(size_t bytes, CUstream stream) {

@@ -56,6 +56,16 @@ TEST_F(Attributes, ThatAnUpdateWouldKeepSilentlyRefuseIt) {
   EXPECT_TRUE(exec.update(with({attribute::cluster({2})}), AttributeCheck::Skip).ok);
 }
 
+TEST_F(Attributes, AreThoseOfTheNewExecOnceItIsInstantiatedAnew) {
+  GraphExec exec = with({}).instantiate();
+  EXPECT_TRUE(exec.update(with({})).ok);
+  EXPECT_EQ(exec.update_or_reinstantiate(with({attribute::cluster({2})})).how, UpdateHow::Reinstantiated);
+  EXPECT_TRUE(exec.update(with({})).attributes_differ);
+  EXPECT_EQ(exec.update_or_reinstantiate(with({})).how, UpdateHow::Reinstantiated);
+  EXPECT_TRUE(exec.update(with({})).ok);
+  EXPECT_TRUE(exec.update(with({attribute::cluster({2})})).attributes_differ);
+}
+
 TEST_F(Attributes, OfCapturedLaunchesAreCompared) {
   GraphExec exec = captured({{}}).instantiate();
   EXPECT_TRUE(exec.update(captured({{}})).ok);

@@ -1,6 +1,8 @@
 // Facts: what the library promises, on whichever driver this is.
 #include "graph_conformance.h"
 
+#include <thread>
+
 namespace rondo::graph {
 
 std::vector<Fact> library_facts() {

@@ -28,7 +28,7 @@ class LostGraphs : public Graphs {
 
 TEST_F(LostGraphs, ACaptureThatBreaksTakesTheGraphThatItWasInto) {
   Graph g, other;
-  const NodeView node = g.add(store(0, 1)), second = g.add(store(1, 1));
+  const NodeView node = g.add(store(0, 1)), second = g.add(store(1, 1)), beside = other.empty();
   const std::string text = break_into(g);
   EXPECT_EQ(text.find("cuStreamEndCapture failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)"), 0u) << text;
   EXPECT_NE(
@@ -62,6 +62,9 @@ TEST_F(LostGraphs, ACaptureThatBreaksTakesTheGraphThatItWasInto) {
   expect_lost([&] { node.set(attribute::priority(1)); });
   expect_lost([&] { other.child(g); });
   expect_lost([&] { other.empty(node); });
+  expect_lost([&] { other.add(store(0, 1), node); });
+  expect_lost([&] { other.empty({beside, node}); });
+  expect_lost([&] { other.add(store(0, 1), std::vector<NodeView>{beside, node, beside}); });
   expect_lost([&] { (void)other.find_in_clone(node); });
   EXPECT_EQ(g.get(), nullptr);
   EXPECT_EQ(m_.fake.log, std::vector<std::string>()) << "the driver was asked";

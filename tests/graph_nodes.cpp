@@ -20,6 +20,44 @@ TEST_F(Graphs, ANodeMayWaitForManyNodes) {
   for (int i = 0; i < 12; ++i) many.push_back(g.empty());  // more than are kept without memory of their own
   EXPECT_EQ(g.empty(many).dependencies(), many);
   EXPECT_EQ(g.empty(std::span<const NodeView>(many).subspan(10)).dependencies().size(), 2u);
+  while (many.size() < 1100) many.push_back(g.empty());  // more than there is room for on the stack
+  EXPECT_EQ(g.empty(many).dependencies(), many);
+  EXPECT_EQ(g.add(add(0, 1), many).dependencies(), many);
+}
+
+TEST_F(Graphs, ANodeMayWaitForHandles) {
+  Graph g;
+  std::vector<NodeView> nodes;
+  std::vector<CUgraphNode> handles;
+  for (int i = 0; i < 12; ++i) {
+    nodes.push_back(i == 0 ? g.add(store(0, 1)) : g.add(add(0, 1), std::span<const CUgraphNode>(handles)));
+    EXPECT_EQ(nodes.back().dependencies(), std::vector<NodeView>(nodes.begin(), nodes.end() - 1));
+    handles.push_back(nodes.back().get());
+  }
+  const After after(handles);
+  EXPECT_EQ(after.handles().data(), handles.data());
+  EXPECT_TRUE(after.list().empty() && after.nodes().empty());
+  EXPECT_EQ(g.empty(handles).dependencies(), nodes);
+  EXPECT_EQ(g.fill(m_.word(1), 5, 1, 4, handles).dependencies(), nodes);
+  EXPECT_TRUE(g.empty(std::vector<CUgraphNode>()).dependencies().empty());
+  g.instantiate().launch(m_.stream);
+  EXPECT_EQ(word(0), 12u);
+  EXPECT_EQ(word(1), 5u);
+}
+
+TEST_F(Graphs, ManyEdgesMayCarryData) {
+  Graph g;
+  std::vector<Dependency> list;
+  for (int i = 0; i < 12; ++i) list.emplace_back(g.add(store(0, 1)), i % 2 ? kProgrammatic : kFull);
+  const NodeView last = g.add(add(0, 1), list);
+  const std::vector<Edge> edges = g.edges();
+  ASSERT_EQ(edges.size(), list.size());
+  for (const Edge& edge : edges) {
+    EXPECT_EQ(edge.to, last);
+    const auto of = std::find_if(list.begin(), list.end(), [&](auto& d) { return d.node == edge.from; });
+    ASSERT_NE(of, list.end());
+    EXPECT_EQ(edge.data, of->data);
+  }
 }
 
 TEST_F(Graphs, ArgumentsAreCopiedWhenTheNodeIsAdded) {

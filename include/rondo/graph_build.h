@@ -133,21 +133,38 @@ class After {
  public:
   After() noexcept = default;
   After(NodeView one, EdgeData data = kFull) noexcept : one_(one, data) {}
-  After(std::initializer_list<Dependency> list) noexcept : list_(list.begin(), list.size()) {}
-  After(const std::vector<Dependency>& list) noexcept : list_(list) {}
-  After(std::span<const Dependency> list) noexcept : list_(list) {}
+  After(std::initializer_list<Dependency> list) noexcept
+      : many_(list.begin()), count_(list.size()), form_(Form::List) {}
+  After(const std::vector<Dependency>& list) noexcept : After(std::span<const Dependency>(list)) {}
+  After(std::span<const Dependency> list) noexcept
+      : many_(list.data()), count_(list.size()), form_(Form::List) {}
   // Nodes, by full edges.
-  After(const std::vector<NodeView>& nodes) noexcept : nodes_(nodes) {}
-  After(std::span<const NodeView> nodes) noexcept : nodes_(nodes) {}
+  After(const std::vector<NodeView>& nodes) noexcept : After(std::span<const NodeView>(nodes)) {}
+  After(std::span<const NodeView> nodes) noexcept
+      : many_(nodes.data()), count_(nodes.size()), form_(Form::Nodes) {}
+  // The driver's handles, by full edges: passed on as they lie there, without a copy. They must be valid:
+  // that their graph was lost (Capture::finish) is seen in a NodeView only.
+  After(const std::vector<CUgraphNode>& handles) noexcept : After(std::span<const CUgraphNode>(handles)) {}
+  After(std::span<const CUgraphNode> handles) noexcept
+      : many_(handles.data()), count_(handles.size()), form_(Form::Handles) {}
+
+  // One of the three has the dependencies, the others are empty.
   std::span<const Dependency> list() const noexcept {
-    return one_.node ? std::span<const Dependency>(&one_, 1) : list_;
+    return one_.node ? std::span<const Dependency>(&one_, 1) : as<Dependency>(Form::List);
   }
-  std::span<const NodeView> nodes() const noexcept { return nodes_; }
+  std::span<const NodeView> nodes() const noexcept { return as<NodeView>(Form::Nodes); }
+  std::span<const CUgraphNode> handles() const noexcept { return as<CUgraphNode>(Form::Handles); }
 
  private:
+  enum class Form : uint8_t { List, Nodes, Handles };
+  template <class T>
+  std::span<const T> as(Form form) const noexcept {
+    return form_ == form ? std::span<const T>(static_cast<const T*>(many_), count_) : std::span<const T>();
+  }
   Dependency one_{NodeView()};
-  std::span<const Dependency> list_;
-  std::span<const NodeView> nodes_;
+  const void* many_ = nullptr;
+  size_t count_ = 0;
+  Form form_ = Form::Handles;
 };
 
 struct Edge {

@@ -7,7 +7,6 @@
 // objects are not thread-safe.
 #pragma once
 #include <atomic>
-#include <thread>
 
 #include "rondo/graph_build.h"
 
@@ -61,13 +60,14 @@ struct ExecShared;  // template graph, flags, what is known of attributes
 class SpinLock {
  public:
   void lock() noexcept {
-    for (int spins = 0; taken_.exchange(true, std::memory_order_acquire);)
-      if (++spins > 64) std::this_thread::yield();
+    if (!try_lock()) [[unlikely]]
+      wait();
   }
   bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
+  void wait() noexcept;  // until it is this thread's
   std::atomic<bool> taken_{false};
 };
 
@@ -75,8 +75,10 @@ struct ExecState {
   ExecState();
   ~ExecState();
   SpinLock lock;
+  bool plain = false;  // no kernel has attributes, nor could an update have kept any
   CUgraphExec exec = nullptr;
   CUresult (*launch)(CUgraphExec, CUstream) = nullptr;
+  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*) = nullptr;
   const driver::Driver* driver = nullptr;
   std::unique_ptr<ExecShared> shared;
 };
@@ -153,9 +155,9 @@ class GraphExec {
  private:
   friend class Graph;
   explicit GraphExec(std::unique_ptr<detail::ExecState> state) noexcept;
-  // Why the update that answered `info` was refused. Throws for what is no refusal.
-  static void explain(const GraphView& graph, const driver::Driver& d, CUgraphExecUpdateResultInfo info,
-                      Updated* out);
+  void compare_and_update(const GraphView& graph, AttributeCheck check, Updated* out);
+  // Why the update that was answered so was refused. Throws for what is no refusal.
+  static void explain(const GraphView& graph, CUresult code, CUgraphExecUpdateResultInfo info, Updated* out);
   detail::ExecState& state() const;  // Error(Usage) when this was moved from
   std::unique_ptr<detail::ExecState> state_;
 };

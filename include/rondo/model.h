@@ -26,7 +26,9 @@ namespace rondo {
 
 struct ModelOptions {
   std::string device = "auto";   // "cpu", "cuda", "cuda:N"; "auto": cuda when there is one, else cpu
-  std::string replay = "auto";   // cuda: "graph" or "stream" launches; "auto": graphs, but for minibatches of very many levels
+  // cuda: "graph" or "stream" launches. "auto": plain launches where the level counts are new, a graph from the second
+  // time, kept unless plain launches are timed to be faster; never one for minibatches of very many levels.
+  std::string replay = "auto";
   unsigned threads = 0;          // of the host: walking instances, and the cpu device; 0: RONDO_THREADS, else all
   bool profile = false;          // GPU times of upload, run and download by events; costs a few microseconds a run
   bool fused = true;             // false: a kernel and a launch a product, to measure what fusion brings

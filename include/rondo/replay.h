@@ -9,13 +9,16 @@
 // buffer that it writes. What it captures by reference must stay where it is (weights) and may not change what
 // the work launches. It puts all of its work into the stream that it is given (or into streams forked from it
 // by events and joined again), synchronises nothing, and is a proper function: while it is recorded it is
-// called twice more, with other addresses, and nothing of that is executed.
+// called with other addresses, twice and where something is not explained some times more, and nothing of
+// that is executed.
 //
-// A signature (kinds, sizes and alignment of the buffers, values of plain scalars, the context) runs plainly
-// until it comes again. Then the work is recorded twice at addresses that share nothing; what differs is where
+// A signature (kinds, sizes and alignment of the buffers, values of plain scalars, the context and with it the
+// device) is recorded when it comes again: twice at addresses that share nothing; what differs is where
 // the arguments sit; the recording is proved on fresh buffers against a plain run, with the recorded ones
 // poisoned; and from there on plain and graph are timed in turns on live calls until it is clear which one is
-// faster. Whatever fails on this way leaves the call done plainly, and the reason in the report.
+// faster. Signatures that come once are plain; where there are many of them, their calls are captured one by
+// one and launched through one executable graph, if that is faster (Options::recapture). Whatever fails on
+// this way leaves the call done plainly, and the reason in the report.
 //
 // Calls of a region may come from several threads and on several streams: they are put into their streams one
 // after the other. A region that is called while its stream is being captured runs plainly, into the capture.
@@ -213,7 +216,15 @@ class RegionBase {
   RegionBase(const RegionBase&) = delete;
   RegionBase& operator=(const RegionBase&) = delete;
 
-  // The call without types. `work` is called zero times (a replay), once (plain) or three times (recording).
+  // The call without types. How often `work` is called:
+  //   replay                                  not at all
+  //   plain                                   once
+  //   of a new signature, captured by itself  once, into the capture; once more where that fails, plainly
+  //   recorded                                once plainly, and into captures: two where all is explained; one
+  //                                           more for each time that live scalars turn out to belong to the
+  //                                           signature; to find out which buffer is not explained, two and one
+  //                                           a buffer. With Proof::off the plain one is left out where the
+  //                                           recording is made: the call is its first replay
   void call(CUstream stream, std::span<const Argument> arguments, const detail::WorkRef& work);
 
   RegionReport report() const;

@@ -22,8 +22,9 @@ FakeDriver& machine() {
   // Never destroyed: the program's own destructors call it to the end.
   static FakeDriver& fake = *[] {
     auto* made = new FakeDriver(13000);
-    made->kernels = {"add", "scale", "count"};
-    made->parameter_bytes = {{"add", {8, 4, 4}}, {"scale", {8, 4, 4}}, {"count", {8, 8}}};
+    made->kernels = {"add", "scale", "add_each", "count"};
+    made->parameter_bytes = {
+        {"add", {8, 4, 4}}, {"scale", {8, 4, 4}}, {"add_each", {8, 4, 4, 4}}, {"count", {8, 8}}};
     const auto each = [](auto change) {
       return [change](const Launched& l) {
         auto* x = reinterpret_cast<float*>(argument<uint64_t>(l, 0));
@@ -32,6 +33,11 @@ FakeDriver& machine() {
     };
     made->bodies["add"] = each([](float& x, float v) { x += v; });
     made->bodies["scale"] = each([](float& x, float v) { x *= v; });
+    made->bodies["add_each"] = [](const Launched& l) {
+      auto* const* table = reinterpret_cast<float**>(argument<uint64_t>(l, 0));
+      for (uint32_t t = 0; t < argument<uint32_t>(l, 8); ++t)
+        for (uint32_t i = 0; i < argument<uint32_t>(l, 12); ++i) table[t][i] += argument<float>(l, 16);
+    };
     made->bodies["count"] = [](const Launched& l) {
       *reinterpret_cast<uint64_t*>(argument<uint64_t>(l, 0)) += argument<uint64_t>(l, 8);
     };

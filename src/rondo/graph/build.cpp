@@ -6,22 +6,29 @@
 namespace rondo::graph {
 namespace detail {
 
-Dependencies::Dependencies(const After& after) {
+Dependencies::Dependencies(const After& after, std::span<CUgraphNode> room) {
   const std::span<const Dependency> list = after.list();
-  count_ = list.size() + after.nodes().size();  // one of them is empty
-  nodes_ = few_;
-  if (count_ > kFew) {
-    many_ = std::make_unique<CUgraphNode[]>(count_);
-    nodes_ = many_.get();
+  const std::span<const NodeView> nodes = after.nodes();
+  nodes_ = after.handles().data();
+  count_ = after.handles().size();
+  const size_t copied = list.size() + nodes.size();  // one of the three is not empty
+  if (copied == 0) return;
+  CUgraphNode* to = room.data();
+  if (copied > room.size()) {
+    many_ = std::make_unique_for_overwrite<CUgraphNode[]>(copied);
+    to = many_.get();
   }
-  for (size_t i = 0; i < after.nodes().size(); ++i) {
-    expect_not_lost(after.nodes()[i].state_);
-    nodes_[i] = after.nodes()[i].get();
-  }
-  for (size_t i = 0; i < list.size(); ++i) {
-    expect_not_lost(list[i].node.state_);
-    nodes_[i] = list[i].node.get();
-    full_ &= list[i].data.full();
+  nodes_ = to;
+  count_ = copied;
+  const GraphState* looked_at = nullptr;  // most are of one graph
+  const auto take = [&](NodeView node) {
+    if (node.state_ != looked_at) expect_not_lost(looked_at = node.state_);
+    *to++ = node.get();
+  };
+  for (const NodeView node : nodes) take(node);
+  for (const Dependency& dependency : list) {
+    take(dependency.node);
+    full_ &= dependency.data.full();
   }
   if (full_) return;
   require(Feature::EdgeData);
@@ -33,6 +40,12 @@ Dependencies::Dependencies(const After& after) {
     data_[i].type = list[i].data.type;
   }
 #endif
+}
+
+void with_many_dependencies(const After& after, const void* use,
+                            void (*call)(const void* use, const Dependencies& deps)) {
+  CUgraphNode many[kManyDependencies];
+  call(use, Dependencies(after, many));
 }
 
 }  // namespace detail
@@ -129,7 +142,8 @@ std::vector<Edge> GraphView::edges() const {
 void GraphView::connect(NodeView from, NodeView to, EdgeData data) {
   const driver::Driver& d = driver();
   const CUgraphNode f = from.get(), t = to.get();
-  const detail::Dependencies edge(After(from, data));
+  CUgraphNode room[1];
+  const detail::Dependencies edge(After(from, data), room);
   if (state_) state_->changed();
 #if CUDA_VERSION >= 12030
   if (d.cuGraphAddDependencies_v2) {
@@ -144,7 +158,8 @@ void GraphView::connect(NodeView from, NodeView to, EdgeData data) {
 void GraphView::disconnect(NodeView from, NodeView to, EdgeData data) {
   const driver::Driver& d = driver();
   const CUgraphNode f = from.get(), t = to.get();
-  const detail::Dependencies edge(After(from, data));
+  CUgraphNode room[1];
+  const detail::Dependencies edge(After(from, data), room);
   if (state_) state_->changed();
 #if CUDA_VERSION >= 12030
   if (d.cuGraphRemoveDependencies_v2) {

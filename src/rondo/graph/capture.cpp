@@ -148,7 +148,8 @@ Capture::Capture(CaptureOptions&& options, std::optional<Stream> own, CUstream s
   } entry(*stack_, this);
   if (into_) {
     require(Feature::CaptureToGraph);
-    const detail::Dependencies deps(after);
+    CUgraphNode room[detail::kFewDependencies];
+    const detail::Dependencies deps(after, room);
     if (into_->state_) {
       detail::expect_not_lost(into_->state_);
       state_ = detail::StateShare(into_->state_);
@@ -368,20 +369,22 @@ std::vector<Dependency> Capture::tip() const {
 void Capture::set_tip(const After& after) {
   if (!active_) throw_ended();
   const driver::Driver& d = *driver_;
-  detail::Dependencies deps(after);
+  CUgraphNode room[detail::kFewDependencies];
+  const detail::Dependencies deps(after, room);
+  const auto nodes = const_cast<CUgraphNode*>(deps.nodes());  // the driver reads them
 #if CUDA_VERSION >= 12030
   if (d.cuStreamUpdateCaptureDependencies_v2) {
     RONDO_GRAPH_CHECK(d, Capture,
-                      cuStreamUpdateCaptureDependencies_v2(stream_, deps.nodes(), deps.data(), deps.count(),
+                      cuStreamUpdateCaptureDependencies_v2(stream_, nodes, deps.data(), deps.count(),
                                                            CU_STREAM_SET_CAPTURE_DEPENDENCIES),
                       describe_stream(stream_));
     return;
   }
 #endif
-  RONDO_GRAPH_CHECK(d, Capture,
-                    cuStreamUpdateCaptureDependencies_v1(stream_, deps.nodes(), deps.count(),
-                                                         CU_STREAM_SET_CAPTURE_DEPENDENCIES),
-                    describe_stream(stream_));
+  RONDO_GRAPH_CHECK(
+      d, Capture,
+      cuStreamUpdateCaptureDependencies_v1(stream_, nodes, deps.count(), CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+      describe_stream(stream_));
 }
 
 // ---------------------------------------------------------------- which call broke it

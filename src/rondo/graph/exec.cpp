@@ -2,12 +2,18 @@
 
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "rondo/base/trace.h"
 #include "rondo/graph/state.h"
 
 namespace rondo::graph {
 namespace detail {
+
+void SpinLock::wait() noexcept {
+  for (int spins = 0; !try_lock();)
+    if (++spins > 64) std::this_thread::yield();
+}
 
 ExecState::ExecState() = default;
 
@@ -38,6 +44,7 @@ std::unique_ptr<ExecState> make_state(const driver::Driver& d, CUgraphExec exec)
   auto state = std::make_unique<ExecState>();
   state->driver = &d;
   state->launch = d.cuGraphLaunch.raw();
+  state->update = d.cuGraphExecUpdate.raw();
   state->shared = std::make_unique<detail::ExecShared>();
   state->exec = exec;
   return state;
@@ -84,11 +91,18 @@ std::unique_ptr<ExecState> make_exec(const driver::Driver& d, CUgraph graph, con
   state->shared->options.upload_to.reset();
   if (source) {
     const std::lock_guard lock(source->reading);
-    state->shared->plain = source->all_plain();
+    state->plain = source->all_plain();
     state->shared->version = source->version;
     state->shared->record = source->record;
   }
   return state;
+}
+
+// The driver may have taken other attributes, or kept the old ones: nobody knows.
+void forget(ExecState* s) noexcept {
+  s->plain = false;
+  s->shared->version = ~uint64_t{0};
+  s->shared->record.reset();
 }
 
 std::string update_reason(const driver::Driver& d, CUresult code, const CUgraphExecUpdateResultInfo& info) {
@@ -131,20 +145,35 @@ void GraphExec::upload(CUstream stream) const {
 // ---------------------------------------------------------------- the whole graph
 
 Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
+  CUresult code = CUDA_SUCCESS;
+  CUgraphExecUpdateResultInfo info{};
+  bool done = false;
+  if (state_ && graph.state_ && !graph.state_->lost && graph.state_->all_plain()) [[likely]] {
+    ExecState& s = *state_;
+    s.lock.lock();
+    if (s.plain) [[likely]] {  // nothing to compare
+      code = s.update(s.exec, graph.graph_, &info);
+      done = true;
+    }
+    s.lock.unlock();
+  }
+  Updated out;
+  if (done && code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) [[likely]]
+    out.ok = true;
+  else if (done)
+    explain(graph, code, info, &out);
+  else
+    compare_and_update(graph, check, &out);
+  return out;
+}
+
+void GraphExec::compare_and_update(const GraphView& graph, AttributeCheck check, Updated* to) {
+  Updated& out = *to;
   ExecState& s = state();
   const std::lock_guard lock(s.lock);
   const driver::Driver& d = graph.driver();
   detail::ExecShared& known = *s.shared;
-  Updated out;
-  const bool new_plain = graph.state_ && graph.state_->all_plain();
   CUgraphExecUpdateResultInfo info{};
-  if (known.plain && new_plain) [[likely]] {  // nothing to compare
-    out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
-    out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
-    out.result = info.result;
-    if (!out.ok) explain(graph, d, info, &out);
-    return out;
-  }
   std::shared_ptr<const detail::AttributeRecord> record;
   if (check == AttributeCheck::Compare) {
     detail::GraphState* source = known.source.get();
@@ -168,22 +197,23 @@ Updated GraphExec::update(const GraphView& graph, AttributeCheck check) {
           differs +
           ": the driver may say success and keep the old value, so the update was not made. Instantiate anew "
           "(update_or_reinstantiate), or update with AttributeCheck::Skip if it does not matter";
-      return out;
+      return;
     }
   }
-  out.code = d.cuGraphExecUpdate(s.exec, graph.graph_, &info);
-  out.result = info.result;
-  out.ok = out.code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  const CUresult code = s.update(s.exec, graph.graph_, &info);
+  out.ok = code == CUDA_SUCCESS && info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS;
   if (!out.ok)
-    explain(graph, d, info, &out);
+    explain(graph, code, info, &out);
   else if (check == AttributeCheck::Skip)
-    known.forget();
-  return out;
+    forget(&s);
 }
 
-void GraphExec::explain(const GraphView& graph, const driver::Driver& d, CUgraphExecUpdateResultInfo info,
+void GraphExec::explain(const GraphView& graph, CUresult code, CUgraphExecUpdateResultInfo info,
                         Updated* to) {
   Updated& out = *to;
+  const driver::Driver& d = graph.driver();
+  out.code = code;
+  out.result = info.result;
   // Refused by the driver's rules: nothing was changed. Device-updatable nodes are refused by 801 with a
   // result that says success (driver 580).
   if (out.code == CUDA_ERROR_NOT_SUPPORTED)
@@ -212,6 +242,7 @@ UpdateOutcome GraphExec::update_or_reinstantiate(const Graph& graph, AttributeCh
     const std::lock_guard lock(s.lock);
     std::swap(s.exec, fresh->exec);
     std::swap(s.shared, fresh->shared);
+    std::swap(s.plain, fresh->plain);
   }
   return {UpdateHow::Reinstantiated, std::move(updated.reason)};
 }
@@ -266,7 +297,7 @@ void GraphExec::set(NodeView node, const CUDA_HOST_NODE_PARAMS& params) {
 void GraphExec::set(NodeView node, const GraphView& child) {
   (void)child.driver();
   RONDO_EXEC(node, cuGraphExecChildGraphNodeSetParams(s.exec, node.get(), child.graph_));
-  if (!s.shared->plain || !child.state_ || !child.state_->all_plain()) s.shared->forget();
+  if (!s.plain || !child.state_ || !child.state_->all_plain()) forget(&s);
 }
 void GraphExec::set(NodeView node, CUevent event) {
   if (node.kind() == NodeKind::EventRecord) {

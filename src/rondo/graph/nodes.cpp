@@ -90,15 +90,17 @@ void call_host(void* work) {
 
 // Adds by the typed call `typed`, or generically with the member of CUgraphNodeParams filled in by the block
 // that follows it.
-#define RONDO_ADD(type, context, typed, ...)     \
-  const driver::Driver& d = driver();            \
-  const Dependencies deps(after);                \
-  CUgraphNode node = nullptr;                    \
-  if (state_) state_->changed();                 \
-  if (deps.full())                               \
-    RONDO_GRAPH_CHECK(d, Build, typed, context); \
-  else                                           \
-    node = add_generic(d, graph_, deps, type, context, [&]([[maybe_unused]] auto& params_out) __VA_ARGS__)
+#define RONDO_ADD(type, context, typed, ...)                                                               \
+  const driver::Driver& d = driver();                                                                      \
+  CUgraphNode node = nullptr;                                                                              \
+  detail::with_dependencies(after, [&](const Dependencies& deps) {                                         \
+    if (state_) state_->changed();                                                                         \
+    if (deps.full())                                                                                       \
+      RONDO_GRAPH_CHECK(d, Build, typed, context);                                                         \
+    else                                                                                                   \
+      node =                                                                                               \
+          add_generic(d, graph_, deps, type, context, [&]([[maybe_unused]] auto& params_out) __VA_ARGS__); \
+  })
 
 NodeView GraphView::add(const KernelParams& params, const After& after) {
   const CUDA_KERNEL_NODE_PARAMS& p = *params.raw;
@@ -106,12 +108,17 @@ NodeView GraphView::add(const KernelParams& params, const After& after) {
   const std::span<const Dependency> list = after.list();
   if (params.attributes.empty() && list.size() <= 1 && after.nodes().empty() &&
       (list.empty() || list[0].data.full())) [[likely]] {
-    const driver::Driver& known = driver();
-    if (!list.empty()) detail::expect_not_lost(list[0].node.state_);
-    const CUgraphNode before = list.empty() ? nullptr : list[0].node.get();
+    const driver::Driver& known = state_ && !state_->lost ? state_->driver : driver();
+    CUgraphNode one = nullptr;
+    std::span<const CUgraphNode> before = after.handles();
+    if (!list.empty()) {
+      detail::expect_not_lost(list[0].node.state_);
+      one = list[0].node.get();
+      before = {&one, 1};
+    }
     CUgraphNode node = nullptr;
     if (state_) state_->changed();
-    if (const CUresult code = known.cuGraphAddKernelNode(&node, graph_, &before, list.size(), &p);
+    if (const CUresult code = known.cuGraphAddKernelNode(&node, graph_, before.data(), before.size(), &p);
         code != CUDA_SUCCESS) [[unlikely]]
       fail(known, code, Phase::Build, "cuGraphAddKernelNode(", describe_kernel(known, p));
     return view(node);
@@ -250,7 +257,8 @@ NodeView GraphView::child(Graph&& child, const After& after) {
         "or a capture goes into it. Destroy the executable graph first (or make it without "
         "keep_source), or add a clone");
   const driver::Driver& d = driver();
-  const Dependencies deps(after);
+  CUgraphNode room[detail::kFewDependencies];
+  const Dependencies deps(after, room);
   if (state_) state_->changed();
   const CUgraphNode node =
       add_generic(d, graph_, deps, CU_GRAPH_NODE_TYPE_GRAPH, "child graph, moved", [&](CUgraphNodeParams& p) {
@@ -337,8 +345,9 @@ NodeView GraphView::add(CUDA_MEM_ALLOC_NODE_PARAMS* p, const After& after) {
               a.poolProps = p->poolProps;
               a.accessDescs = p->accessDescs, a.accessDescCount = p->accessDescCount;
               a.bytesize = p->bytesize;
+              p->dptr = 0;
             });
-  if (!deps.full()) {
+  if (p->dptr == 0) {
     CUDA_MEM_ALLOC_NODE_PARAMS made{};
     RONDO_GRAPH_CHECK(d, Build, cuGraphMemAllocNodeGetParams(node, &made), "");
     p->dptr = made.dptr;
@@ -392,7 +401,8 @@ Condition GraphView::add_condition(ConditionHandle handle, ConditionKind kind, u
 #if CUDA_VERSION >= 12030
   const driver::Driver& d = driver();
   const CUcontext context = current_context(d);
-  const Dependencies deps(after);
+  CUgraphNode room[detail::kFewDependencies];
+  const Dependencies deps(after, room);
   if (state_) state_->changed();
   CUgraph* graphs = nullptr;
   CUgraphNodeParams params{};

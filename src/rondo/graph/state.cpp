@@ -1,6 +1,7 @@
 // What an owned graph knows: its memory, who shares it, and its end.
 #include "rondo/graph/state.h"
 
+#include <algorithm>
 #include <new>
 
 namespace rondo::graph::detail {
@@ -11,7 +12,8 @@ namespace {
 
 // A thread keeps the memory of a few states that have gone there. Why: the heap's quick list holds seven
 // blocks of a size, and with more graphs alive the heap was the greater part of what the state of a graph
-// cost (docs/decisions.md, on the smallest graph). A block belongs to no thread: one may take it from the heap, another keep it.
+// cost (docs/decisions.md, on the smallest graph). A block belongs to no thread: one may take it from the
+// heap, another keep it.
 struct Block {
   Block* next;
 };
@@ -84,6 +86,15 @@ GraphState::~GraphState() {
   if (rare)
     for (const auto& child : rare->moved_in) child->within = nullptr;  // an exec may keep the child's state
   if (owned && graph) let_through(driver, [&] { (void)driver.cuGraphDestroy(graph); });
+}
+
+bool GraphState::Rare::all_plain() const noexcept {
+  return std::all_of(moved_in.begin(), moved_in.end(), [](const auto& child) { return child->all_plain(); });
+}
+
+void GraphState::forget() noexcept {
+  record.reset();
+  if (within) within->changed();
 }
 
 void GraphState::lose() noexcept {

@@ -65,7 +65,9 @@ struct GraphState final {
 
   // Something about nodes or attributes is different from here on.
   void changed() noexcept {
-    for (GraphState* s = this; s; s = s->within) ++s->version, s->record.reset();
+    ++version;
+    if (record || within) [[unlikely]]
+      forget();
   }
   // `own` and `plain`, of it and of what was moved in: views of a child's nodes change the child's.
   bool all_own() const noexcept {
@@ -74,12 +76,7 @@ struct GraphState final {
       for (const auto& child : rare->moved_in) all = all && child->all_own();
     return all;
   }
-  bool all_plain() const noexcept {
-    bool all = plain;
-    if (rare)
-      for (const auto& child : rare->moved_in) all = all && child->all_plain();
-    return all;
-  }
+  bool all_plain() const noexcept { return plain && (!rare || rare->all_plain()); }
   // A capture into it, or into a part of it, broke. The driver has destroyed what was captured into; of a
   // graph around that nobody knows what is left. So none of it is touched again, not even to destroy it.
   void lose() noexcept;
@@ -98,10 +95,12 @@ struct GraphState final {
   uint64_t version = 0;
   std::shared_ptr<const AttributeRecord> record;  // when read since the last change
   GraphState* within = nullptr;                   // what it was moved into
+  void forget() noexcept;                         // the rest of changed()
   // What few graphs have.
   struct Rare {
     std::unordered_map<CUgraphNode, Condition> conditions;
     std::vector<StateShare> moved_in;  // children: their nodes' views point to these
+    bool all_plain() const noexcept;
   };
   std::unique_ptr<Rare> rare;
   Rare& make_rare() {
@@ -130,12 +129,8 @@ inline const GraphState* root_of(const GraphState* state) noexcept {
 struct ExecShared {
   StateShare source;  // null: an adopted exec
   InstantiateOptions options;
-  bool plain = false;
   uint64_t version = 0;                           // of source, when the attributes were those of the exec
   std::shared_ptr<const AttributeRecord> record;  // null: not read yet
-
-  // The driver may have taken other attributes, or kept the old ones: nobody knows.
-  void forget() noexcept { plain = false, version = ~uint64_t{0}, record.reset(); }
 };
 
 // Reads what is not known yet. `like` is the record of a graph that is probably the same, or null: a node
@@ -166,12 +161,16 @@ void let_through(const driver::Driver& d, const Call& call) noexcept {
   if (relaxed) restore_mode(d, mode);
 }
 
-// Dependencies in the form in which the driver takes them; no allocation for the usual few.
+// Dependencies in the form in which the driver takes them. Handles stay where they lie; nodes and lists are
+// copied to `room`, or to the heap where there are more. There is room for the many, too, because glibc
+// tidies up all its free memory, the driver's included, when it is asked for 1024 bytes or more
+// (docs/decisions.md, on the smallest graph).
 class Dependencies {
  public:
-  explicit Dependencies(const After& after);
+  Dependencies(const After& after, std::span<CUgraphNode> room);
+  Dependencies(const Dependencies&) = delete;
+  Dependencies& operator=(const Dependencies&) = delete;
   const CUgraphNode* nodes() const noexcept { return nodes_; }
-  CUgraphNode* nodes() noexcept { return nodes_; }
   size_t count() const noexcept { return count_; }
   bool full() const noexcept { return full_; }  // no edge carries data
 #if CUDA_VERSION >= 12030
@@ -179,15 +178,30 @@ class Dependencies {
 #endif
 
  private:
-  static constexpr size_t kFew = 8;
-  CUgraphNode few_[kFew];
   std::unique_ptr<CUgraphNode[]> many_;
-  CUgraphNode* nodes_;
+  const CUgraphNode* nodes_;
   size_t count_;
   bool full_ = true;
 #if CUDA_VERSION >= 12030
   std::unique_ptr<CUgraphEdgeData[]> data_;
 #endif
 };
+
+inline constexpr size_t kFewDependencies = 8, kManyDependencies = 1024;
+
+void with_many_dependencies(const After& after, const void* use,
+                            void (*call)(const void* use, const Dependencies& deps));
+
+// use(deps), with room on the stack: 64 bytes for the usual few, so that the driver's part of the stack stays
+// where it is warm, and 8 KiB for more.
+template <class Use>
+void with_dependencies(const After& after, const Use& use) {
+  if (after.list().size() + after.nodes().size() <= kFewDependencies) [[likely]] {
+    CUgraphNode few[kFewDependencies];
+    return use(Dependencies(after, few));
+  }
+  with_many_dependencies(
+      after, &use, [](const void* u, const Dependencies& deps) { (*static_cast<const Use*>(u))(deps); });
+}
 
 }  // namespace rondo::graph::detail

@@ -157,13 +157,14 @@ void CopyReader::read_source(const CUDA_MEMCPY3D& copy, uint64_t address, NodeIm
     if (bytes <= kMostTableBytes) read_rows(copy, address, &to->table);
     return;
   }
-  const auto refuse = [&](const char* why) {
-    to->why_not = fmt::format(
-        "a copy of {} bytes from pageable host memory at {:#x}, {}. Make it an argument, or page-lock it",
-        bytes, address, why);
+  const auto refuse = [&](const char* why, const char* or_else = "or page-lock it") {
+    to->why_not =
+        fmt::format("a copy of {} bytes from pageable host memory at {:#x}, {}. Make it an argument, {}",
+                    bytes, address, why, or_else);
   };
   if (pageable_ == Pageable::MayBeGone && !is_static(address))
-    return refuse("which the work may have freed by now");
+    return refuse("which the work may have freed by now",
+                  "page-lock it, or promise that it stays (Options::host_tables)");
   if (bytes > kMostTableBytes) return refuse("more than a recording keeps of it (1 MiB)");
   if (!one_row(copy)) return refuse("in rows, which a graph cannot be given another place for");
   to->table.resize(bytes);

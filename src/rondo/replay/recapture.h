@@ -2,7 +2,8 @@
 //
 // Comes in: the work and the arguments of a call. Goes out: its work in the call's stream. The graph is this call's own,
 // so nothing has to be found or proved; what is saved is the difference between launching a kernel (about 3.5 us) and
-// capturing and updating it (0.6). Others rely on: when run() returns false, nothing of the call has been done.
+// capturing and updating it (0.6). Others rely on: when capture() or launch() returns false, nothing of the call
+// has been done.
 #pragma once
 #include <optional>
 #include <span>
