@@ -15,7 +15,8 @@
 // the time. period: a call, of many back to back with one wait at the end. latency: a call and a wait. Host
 // clock, us, medians of the rounds; ratios are medians of the rounds' ratios. "best" is the fastest of plain,
 // graph and staged, by its median. Where no graph could be made, graph and staged are plain calls, and are
-// left out of the sums for staged.
+// left out of the sums for staged. In "sizes never come again" each call has a new signature: graph is
+// each call captured and launched through one executable, staged and mode "constant" are left out.
 //
 // After timing each way's results are compared, bit for bit, with those of plain calls from the same
 // beginning.
@@ -168,7 +169,8 @@ class Scenario {
   virtual void make(const std::string& name, replay::Options options) = 0;  // one more region
   virtual void call(size_t region, cudaStream_t s, unsigned set) = 0;
   virtual const replay::RegionBase& region(size_t i) const = 0;
-  virtual std::vector<Extent> extents() const = 0;  // each once
+  virtual std::vector<Extent> extents() const = 0;       // each once
+  virtual bool new_signatures() const { return false; }  // another one at each call, sets() of them
 };
 
 void add_extent(std::vector<Extent>* all, const Argument& a) {
@@ -267,6 +269,44 @@ class Untyped final : public Scenario {
 
 constexpr unsigned kSets = 3;
 
+// Every call has another size, so that none has a recording. The buffers are kSets pairs of the largest size.
+template <class Work>
+class Sizes final : public Scenario {
+ public:
+  Sizes(Work work, std::vector<std::pair<float*, float*>> buffers)
+      : work_(std::move(work)), buffers_(std::move(buffers)) {}
+  // One after the other in an order that never repeats: kSizes is a prime.
+  static constexpr unsigned kLeast = 4096, kSizes = 65537, kMost = kLeast + kSizes - 1;
+  static int size_of(unsigned set) { return static_cast<int>(kLeast + uint64_t{set} * 40503 % kSizes); }
+  unsigned sets() const override { return kSizes; }
+  bool new_signatures() const override { return true; }
+  void plain(cudaStream_t s, unsigned set) override {
+    const auto& [x, y] = buffers_[set % kSets];
+    work_(s, x, y, size_of(set));
+  }
+  void make(const std::string& name, replay::Options options) override {
+    regions_.push_back(std::make_unique<replay::Region<Work>>(name, work_, std::move(options)));
+  }
+  void call(size_t region, cudaStream_t s, unsigned set) override {
+    const auto& [x, y] = buffers_[set % kSets];
+    const int n = size_of(set);
+    const float* from = x;
+    (*regions_[region])(s, in(from, static_cast<size_t>(n)), out(y, static_cast<size_t>(n)), n);
+  }
+  const replay::RegionBase& region(size_t i) const override { return *regions_[i]; }
+  std::vector<Extent> extents() const override {
+    std::vector<Extent> all;
+    for (const auto& [x, y] : buffers_)
+      all.push_back({x, kMost * sizeof(float), false}), all.push_back({y, kMost * sizeof(float), true});
+    return all;
+  }
+
+ private:
+  Work work_;
+  std::vector<std::pair<float*, float*>> buffers_;
+  std::vector<std::unique_ptr<replay::Region<Work>>> regions_;
+};
+
 // Three sets of arguments, each made by make(which set).
 template <class Make>
 auto make_sets(const Make& make) {
@@ -304,6 +344,24 @@ std::unique_ptr<Scenario> chain(Arena& m, int kernels) {
   return scenario(work, make_sets([&](unsigned) {
                     return std::tuple(in(m.filled<float>(n), n), out(m.zeros<float>(n), n), n);
                   }));
+}
+
+// Three kernels whose grids follow the size, and so does what they compute.
+std::unique_ptr<Scenario> new_sizes(Arena& m) {
+  const auto make = [&](auto work) -> std::unique_ptr<Scenario> {
+    using Made = Sizes<decltype(work)>;
+    std::vector<std::pair<float*, float*>> buffers;
+    for (unsigned i = 0; i < kSets; ++i)
+      buffers.emplace_back(m.filled<float>(Made::kMost), m.zeros<float>(Made::kMost));
+    return std::make_unique<Made>(work, std::move(buffers));
+  };
+  float* scratch = m.zeros<float>(size_t{1} << 17);
+  return make([=](cudaStream_t s, const float* x, float* y, int n) {
+    axpb<<<blocks_for(n), 256, 0, s>>>(scratch, x, n, 0.5f, static_cast<float>(n));
+    axpb<<<blocks_for(n), 256, 0, s>>>(scratch, scratch, n, 0.5f, 1.0f);
+    axpb<<<blocks_for(n), 256, 0, s>>>(y, scratch, n, 0.5f, 1.0f);
+    bench::launched();
+  });
 }
 
 std::unique_ptr<Scenario> one_tiny_kernel(Arena& m) {
@@ -777,6 +835,8 @@ const Entry kEntries[] = {
     {"live scalar", "50 kernels hold a scalar that changes", false, live_scalar},
     {"synchronises", "20 kernels with a wait in the middle: no recording", false, synchronises},
     {"long host part", "5 kernels after some 100 us of host arithmetic", false, long_host_part},
+    {"sizes never come again", "3 kernels of 4096 to 69632 elements, another size at each call", false,
+     new_sizes},
 };
 
 // ---------------------------------------------------------------- measuring
@@ -834,6 +894,7 @@ class Bench {
     Arena memory(stream_);
     const std::unique_ptr<Scenario> s = entry.make(memory);
     MUST(cudaStreamSynchronize(stream_));
+    if (constant && s->new_signatures()) return;
     Measured m;
     m.name = entry.name, m.what = entry.what, m.mode = constant ? "constant" : "changing";
     const std::vector<Extent> extents = s->extents();
@@ -846,7 +907,7 @@ class Bench {
     settle(*s, constant, &m);
     time(*s, constant, &m);
     for (size_t way = kGraph; way <= kAuto; ++way)
-      m.right[way] = same_as_plain(*s, way, constant, extents, beginning, results);
+      if (done(*s, way)) m.right[way] = same_as_plain(*s, way, constant, extents, beginning, results);
     look(*s, &m);
     print(m);
     results_.push_back(std::move(m));
@@ -861,6 +922,7 @@ class Bench {
     s.make(m.name + ", staged, " + m.mode, staged);
     s.make(m.name + ", auto, " + m.mode, by_itself);
   }
+  static bool done(const Scenario& s, size_t way) { return way != kStaged || !s.new_signatures(); }
   void once(Scenario& s, size_t way, bool constant) {
     const unsigned set = constant ? 0 : turn_[way]++ % s.sets();
     if (way == kPlain || way == kAgain)
@@ -868,7 +930,8 @@ class Bench {
     else
       s.call(way - kGraph, stream_, set);
   }
-  static bool settled(const replay::RegionReport& r) {
+  static bool settled(const Scenario& s, const replay::RegionReport& r) {
+    if (s.new_signatures()) return !r.recapture.empty() && r.recapture != "timing";
     for (const replay::RecordingReport& recording : r.recordings)
       if (recording.state != "decided" && recording.state != "refused" && recording.state != "dropped")
         return false;
@@ -879,14 +942,14 @@ class Bench {
   void settle(Scenario& s, bool constant, Measured* m) {
     for (int i = 0; i < 5; ++i) once(s, kPlain, constant);
     for (const size_t way : {kGraph, kStaged})
-      for (int i = 0; i < 8; ++i) once(s, way, constant);
+      for (int i = 0; i < 8 && done(s, way); ++i) once(s, way, constant);
     MUST(cudaStreamSynchronize(stream_));
     const auto start = bench::Clock::now();
     const replay::RegionBase& region = s.region(kAuto - kGraph);
     while (m->decided_after_calls < 20000 && bench::us_since(start) < 8e6) {
       for (int i = 0; i < 16; ++i) once(s, kAuto, constant);
       m->decided_after_calls += 16;
-      if (settled(region.report())) break;
+      if (settled(s, region.report())) break;
     }
     MUST(cudaStreamSynchronize(stream_));
   }
@@ -903,7 +966,9 @@ class Bench {
     for (int round = -2; round < static_cast<int>(rounds_); ++round)  // the first two warm up
       for (size_t j = 0; j < kWayCount; ++j) {
         const size_t way = (static_cast<size_t>(round + 2) + j) % kWayCount;
-        // Each set of buffers once, untimed: what the way before has left in the caches is not this one's doing.
+        if (!done(s, way)) continue;
+        // Each set of buffers once, untimed: what the way before has left in the caches is not this one's
+        // doing.
         (void)block(way, 3);
         const double period = block(way, calls);
         double latencies[3];
@@ -916,7 +981,7 @@ class Bench {
     const auto best = [&](const std::vector<double>* by) {
       size_t b = kPlain;
       for (const size_t way : {kGraph, kStaged})
-        if (bench::median(by[way]) < bench::median(by[b])) b = way;
+        if (!by[way].empty() && bench::median(by[way]) < bench::median(by[b])) b = way;
       return b;
     };
     m->best_period = best(m->period), m->best_latency = best(m->latency);
@@ -931,10 +996,11 @@ class Bench {
   // same.
   bool same_as_plain(Scenario& s, size_t way, bool constant, const std::vector<Extent>& extents,
                      const std::vector<void*>& beginning, const std::vector<void*>& results) {
-    const unsigned count = 2 * s.sets() + 1;
+    const unsigned count = s.new_signatures() ? 40 : 2 * s.sets() + 1;
+    const unsigned first = std::max(turn_[way], turn_[kPlain]);  // sizes that neither way has seen
     const auto calls = [&](size_t by) {
       restore(extents, beginning);
-      turn_[by] = 0;
+      turn_[by] = first;
       for (unsigned i = 0; i < count; ++i) once(s, by, constant);
     };
     calls(way);
@@ -963,7 +1029,7 @@ class Bench {
 
   static void look(const Scenario& s, Measured* m) {
     for (size_t i = 0; i < 3; ++i) m->reports.push_back(s.region(i).report());
-    m->graphs = m->reports[0].replays > 0;
+    m->graphs = m->reports[0].replays > 0 || m->reports[0].recaptures > 0;
     const replay::RegionReport& decided = m->reports[kAuto - kGraph];
     for (const replay::RecordingReport& r : decided.recordings) {
       m->chose = r.choice.empty() ? r.state : r.choice;
@@ -972,15 +1038,23 @@ class Bench {
       m->pays_after_calls = r.pays_after_calls;
       m->nodes = r.nodes, m->slots = r.slots, m->copied_bytes = r.copied_bytes_a_call;
     }
-    if (decided.recordings.empty()) m->chose = "plain", m->reason = "nothing was recorded";
+    if (s.new_signatures()) {
+      m->reason = decided.recapture;
+      m->chose = m->reason.rfind("recaptured", 0) == 0 ? "graph" : "plain";
+      for (replay::RegionReport& r : m->reports) r.recordings.clear();  // a thousand of sizes that came once
+    } else if (decided.recordings.empty()) {
+      m->chose = "plain", m->reason = "nothing was recorded";
+    }
     if (!m->graphs && !m->reports[0].fallbacks.empty()) m->reason = m->reports[0].fallbacks.back();
   }
   static void print(const Measured& m) {
     std::printf("%-24s %-8s", m.name.c_str(), m.mode.c_str());
-    for (const size_t way : {kPlain, kGraph, kStaged, kAuto})
-      std::printf(" %9.2f", bench::median(m.period[way]));
-    for (const size_t way : {kPlain, kGraph, kStaged, kAuto})
-      std::printf(" %9.2f", bench::median(m.latency[way]));
+    for (const auto* by : {m.period, m.latency})
+      for (const size_t way : {kPlain, kGraph, kStaged, kAuto})
+        if (by[way].empty())
+          std::printf(" %9s", "-");
+        else
+          std::printf(" %9.2f", bench::median(by[way]));
     std::printf("  %-6s %5.2f %5.2f %5.2f %5.2f  %5.2f %5.2f%s\n", m.chose.c_str(),
                 m.period_ratio(kAuto, kPlain), m.latency_ratio(kAuto, kPlain),
                 m.period_ratio(kAuto, m.best_period), m.latency_ratio(kAuto, m.best_latency),
@@ -1025,6 +1099,7 @@ std::vector<Sum> sums(const std::vector<Measured>& all) {
                              : which[0] == 'a' ? kAuto
                                                : kAgain;
           const size_t to = which == "auto / best" ? best : kPlain;
+          if (m.period[way].empty()) continue;
           const double ratio = period ? m.period_ratio(way, to) : m.latency_ratio(way, to);
           ratios.push_back(ratio);
           if (ratio > s.worst)
@@ -1059,15 +1134,17 @@ void write(const std::string& path, const Bench& bench, unsigned rounds) {
         {"best_latency", kWays[m.best_latency]},
         {"auto_over_plain", {m.period_ratio(kAuto, kPlain), m.latency_ratio(kAuto, kPlain)}},
         {"auto_over_best", {m.period_ratio(kAuto, m.best_period), m.latency_ratio(kAuto, m.best_latency)}},
-        {"staged_over_plain", {m.period_ratio(kStaged, kPlain), m.latency_ratio(kStaged, kPlain)}},
         {"graph_over_plain", {m.period_ratio(kGraph, kPlain), m.latency_ratio(kGraph, kPlain)}},
         {"plain_again_over_plain", {m.period_ratio(kAgain, kPlain), m.latency_ratio(kAgain, kPlain)}},
         {"reports", nlohmann::json::parse(replay::json(m.reports))}};
+    if (!m.period[kStaged].empty())
+      r["staged_over_plain"] = {m.period_ratio(kStaged, kPlain), m.latency_ratio(kStaged, kPlain)};
     for (size_t way = 0; way < kWayCount; ++way)
-      r["ways"].push_back({{"way", kWays[way]},
-                           {"period_us", bench::median(m.period[way])},
-                           {"latency_us", bench::median(m.latency[way])},
-                           {"right", m.right[way]}});
+      if (!m.period[way].empty())
+        r["ways"].push_back({{"way", kWays[way]},
+                             {"period_us", bench::median(m.period[way])},
+                             {"latency_us", bench::median(m.latency[way])},
+                             {"right", m.right[way]}});
     j["regions"].push_back(std::move(r));
   }
   for (const Sum& s : sums(bench.results()))
