@@ -1420,7 +1420,7 @@ TEST_F(Regions, TheDiskIsWaitedForByNobodyElse) {
     inside = true;
     step(w_.stream, inout(x.data(), 8));
     inside = false;
-    if (only(step.report()).state == "decided") break;
+    if (i > 1 && only(step.report()).state == "decided") break;
   }
   over = true;
   asks.join();

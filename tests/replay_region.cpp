@@ -517,6 +517,21 @@ TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
   EXPECT_NE(text(std::vector{r}).find("new signatures"), std::string::npos);
 }
 
+// What never comes again is not kept, however much of it there is.
+TEST_F(Regions, ASignatureThatCameOnceCostsNoEntry) {
+  Options o = always();
+  o.recapture = false;
+  Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
+  const Floats x(w_, 5200), y(w_, 5200);
+  for (int n = 1; n < 5000; ++n) step(w_.stream, in(x.data(), n), out(y.data(), n), n);
+  EXPECT_TRUE(step.report().recordings.empty());
+  EXPECT_EQ(step.report().plain_calls, 4999u);
+  // And what comes again is found among it.
+  for (int n = 5100; n < 5200; ++n)
+    for (int times = 0; times < 3; ++times) step(w_.stream, in(x.data(), n), out(y.data(), n), n);
+  EXPECT_EQ(step.report().replays, 100u);
+}
+
 TEST_F(Regions, NewSignaturesEndWithAChoiceToo) {
   Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
   const Floats x(w_, 3000), y(w_, 3000);
@@ -550,8 +565,12 @@ TEST_F(Regions, ResetForgets) {
   for (int i = 0; i < 4; ++i) step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
   step.reset();
   EXPECT_TRUE(step.report().recordings.empty());
+  const size_t captures = w_.fake.count("cuStreamBeginCapture");
   step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
-  EXPECT_EQ(only(step.report()).state, "plain so far");
+  EXPECT_TRUE(step.report().recordings.empty());  // it came once
+  EXPECT_EQ(w_.fake.count("cuStreamBeginCapture"), captures);
+  step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
+  EXPECT_EQ(w_.fake.count("cuStreamBeginCapture"), captures + 2);
 }
 
 // ---------------------------------------------------------------- faults

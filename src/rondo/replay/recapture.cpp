@@ -40,7 +40,8 @@ bool Recapture::capture(const detail::WorkRef& work, std::span<const Argument> a
   graph_.reset();
   why_not_.clear();
   try {
-    graph_.emplace(graph::capture([&](CUstream s) { work(s, arguments.data()); }));
+    if (!stream_) stream_.emplace(graph::Stream::create());
+    graph_.emplace(graph::capture(*stream_, [&](CUstream s) { work(s, arguments.data()); }));
     if (graph_->node_count() == 0)
       why_not_ = "it puts nothing into the stream that it is given";
     else

@@ -24,6 +24,7 @@ class Recapture {
   uint64_t instantiated() const noexcept { return instantiated_; }  // the graphs were not alike
 
  private:
+  std::optional<graph::Stream> stream_;  // to capture on
   std::optional<graph::Graph> graph_;
   std::optional<graph::GraphExec> exec_;
   std::string why_not_;

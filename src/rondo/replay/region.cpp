@@ -17,6 +17,8 @@ namespace rondo::replay::detail {
 namespace {
 
 constexpr size_t kMostEntries = 1024;   // signatures that are remembered at all
+constexpr size_t kSeen = 1024;          // signatures that came once; a power of two
+constexpr size_t kMostKnown = 16384;    // hashes of entries, those that are gone included
 constexpr size_t kMostFallbacks = 16;
 constexpr unsigned kMostSharers = 8;    // recordings in one exec, on average
 constexpr uint64_t kFirstFreshCalls = 8;  // of new signatures are plain
@@ -182,10 +184,27 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   if (fast_.is_capturing(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
     return plain(lock, nullptr, stream, arguments, work);  // into the capture, or to the error that the driver has for it
 
+  CUcontext context = nullptr;
+  (void)fast_.current_context(&context);
+  bool changed = false;
+  if (options_.plain_calls > 0 && !(current_ && current_->key.context == context && current_->match(arguments) >= 0)) {
+    const auto fixed = fixed_.find(arguments.size());
+    static const std::vector<bool> kNone;
+    const CallHash call = hash_of(context, arguments, fixed == fixed_.end() ? kNone : fixed->second);
+    if (!known_.contains(call.shape) && !(fixed != fixed_.end() && recorded_unfixed(context, arguments))) {
+      if (!came_before(call, &changed)) return fresh(lock, nullptr, stream, arguments, work);
+      known_.insert(call.shape);
+    }
+  }
   const EntryPtr entry = find(stream, arguments);
   Entry* const e = entry.get();
-  for (size_t i = 0; i < arguments.size() && e->calls > 0; ++i)
-    e->changes[i] = arguments[i].buffer() && arguments[i].value != e->last[i].value;
+  if (e->calls == 0 && options_.plain_calls > 0) {  // the first call is known by its hash only
+    e->calls = 1;
+    for (size_t i = 0; i < arguments.size(); ++i) e->changes[i] = changed && arguments[i].buffer();
+  } else {
+    for (size_t i = 0; i < arguments.size() && e->calls > 0; ++i)
+      e->changes[i] = arguments[i].buffer() && arguments[i].value != e->last[i].value;
+  }
   std::copy(arguments.begin(), arguments.end(), e->last.begin());
   e->in_place = false;
   ++e->calls;
@@ -261,6 +280,27 @@ bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> ar
     failed(e, error.what());
     return false;
   }
+}
+
+// Scalars that some recording found to belong to the signature need not do so in another one.
+bool RegionState::recorded_unfixed(CUcontext context, std::span<const Argument> arguments) const {
+  const auto at = entries_.find(key_of(context, arguments, {}));
+  return at != entries_.end() && at->second->play;
+}
+
+bool RegionState::came_before(const CallHash& call, bool* changed) {
+  if (known_.size() > kMostKnown) known_.clear();  // they are found again at their second call from now
+  if (seen_.empty()) seen_.resize(kSeen);
+  Seen* const two = &seen_[call.shape >> 16 & (kSeen - 2)];
+  for (Seen* s : {two, two + 1}) {
+    if (s->shape != call.shape) continue;
+    *changed = s->values != call.values;
+    *s = {};
+    return true;
+  }
+  two[1] = two[0];
+  two[0] = {call.shape, call.values};
+  return false;
 }
 
 RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> arguments) {
@@ -498,14 +538,20 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
   if (e->selector.decided() && e->state == Entry::State::Timing) decided(e, lock);
 }
 
-void RegionState::fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+void RegionState::fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<const Argument> arguments,
                         const WorkRef& work) {
-  Entry* const e = entry.get();
+  Entry* e = entry.get();
   const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures && steered_ < 0 &&
                       !options_.before_replay;
   if (!usable || ++fresh_.calls <= kFirstFreshCalls) return plain(lock, e, stream, arguments, work);
   // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is proved first.
   if (!fresh_.trusted && options_.proof != Proof::off) {
+    if (!entry) {
+      entry = find(stream, arguments);
+      e = entry.get();
+      ++e->calls;
+      e->used = ++clock_;
+    }
     record_now(lock, entry, stream, arguments, work);
     if (!lock->owns_lock()) again(lock);
     if (fresh_.trusted) return;
@@ -712,6 +758,8 @@ RecordingReport RegionState::report_of(const Entry& e) const {
 void RegionState::reset() {
   const Lock lock(fast_.lock);
   settle();
+  seen_.clear();
+  known_.clear();
   entries_.clear();
   current_ = nullptr;
   fixed_.clear();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "rondo/driver/driver.h"
 #include "rondo/replay/recapture.h"
@@ -104,8 +105,8 @@ class RegionState {
   void before_replay(Lock* lock, CUstream stream);
   void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
-  // A call of a signature that is not recorded yet.
-  void fresh(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  // A call of a signature that is not recorded yet; entry: null when it never came before.
+  void fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   bool recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   // One call of those that `selector` asks for, timed. ways(w) does it by way w, is called with the lock held and returns
   // so, false when the call was done another way.
@@ -137,6 +138,14 @@ class RegionState {
   bool in_group_ = false;
   uint64_t made_ = 0;
   const bool check_;
+  // Signatures that came once. What comes again gets an entry; one that never does costs a look in here.
+  struct Seen {
+    uint64_t shape = 0, values = 0;
+  };
+  bool came_before(const CallHash& call, bool* changed);
+  bool recorded_unfixed(CUcontext context, std::span<const Argument> arguments) const;
+  std::vector<Seen> seen_;
+  std::unordered_set<uint64_t> known_;  // shapes of entries
   std::unordered_map<Key, EntryPtr, KeyHash> entries_;
   EntryPtr current_;
   std::unordered_map<size_t, std::vector<bool>> fixed_;  // by number of arguments: live scalars that are none

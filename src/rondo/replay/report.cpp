@@ -298,8 +298,9 @@ RegionReport region_of(const json_t& object, const std::string& where) {
   in.read("patched_nodes", &region.patched_nodes);
   in.read("failures", &region.failures);
   in.read("dropped", &region.dropped);
-  in.read("recaptures", &region.recaptures);
-  in.read("recapture", &region.recapture);
+  // Reports of before these were there do without.
+  if (object.contains("recaptures")) in.read("recaptures", &region.recaptures);
+  if (object.contains("recapture")) in.read("recapture", &region.recapture);
   in.read("fallbacks", &region.fallbacks);
   const json_t& recordings = in.list("recordings");
   for (size_t i = 0; i < recordings.size(); ++i)

@@ -68,6 +68,23 @@ Key key_of(CUcontext context, std::span<const Argument> arguments, const std::ve
   return key;
 }
 
+CallHash hash_of(CUcontext context, std::span<const Argument> arguments, const std::vector<bool>& fixed) noexcept {
+  const auto mix = [](uint64_t h, uint64_t w) {
+    h = (h ^ w) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+  };
+  CallHash out{mix(1, reinterpret_cast<uint64_t>(context)), 1};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Argument& a = arguments[i];
+    const bool counts = !a.buffer() && (a.kind != Kind::Live || special(a) || (i < fixed.size() && fixed[i]));
+    out.shape = mix(out.shape, counts ? a.value : a.buffer() ? alignment_class(a.value) : 0);
+    out.shape = mix(out.shape, a.bytes ^ static_cast<uint64_t>(a.kind) << 48 ^ static_cast<uint64_t>(a.element) << 56);
+    if (!counts) out.values = mix(out.values, a.value);
+  }
+  out.shape |= 1;  // 0 is nothing
+  return out;
+}
+
 bool same_shape(const Argument& a, const Argument& b, bool fixed) noexcept {
   if (a.bytes != b.bytes || a.kind != b.kind || a.element != b.element) return false;
   if (a.buffer()) return alignment_class(a.value) == alignment_class(b.value);

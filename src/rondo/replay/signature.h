@@ -31,6 +31,11 @@ bool special(const Argument& live) noexcept;
 
 // `fixed`: live scalars whose value belongs to the signature all the same.
 Key key_of(CUcontext context, std::span<const Argument> arguments, const std::vector<bool>& fixed);
+// Numbers of what key_of makes equal, and of the addresses and live scalars that it leaves out. Allocate nothing.
+struct CallHash {
+  uint64_t shape, values;
+};
+CallHash hash_of(CUcontext context, std::span<const Argument> arguments, const std::vector<bool>& fixed) noexcept;
 // Whether an argument in place of another leaves the key as it is. Allocates nothing.
 bool same_shape(const Argument& a, const Argument& b, bool fixed) noexcept;
 
