@@ -392,6 +392,21 @@ TEST_F(Regions, SeveralThreadsOnSeveralStreams) {
   EXPECT_EQ(w_.fake.overlaps(), 0);
 }
 
+TEST_F(Regions, EventsInAndOutAreNodes) {
+  const graph::Event made = graph::Event::create(), done = graph::Event::create();
+  Region step("events", [&](CUstream s, float* x, int n) {
+    wait(made, s);
+    w_.do_twice(s, x, n);
+    record(done, s);
+  }, always());
+  const Floats x(w_, 8);
+  made.record(w_.stream);
+  for (int i = 0; i < 10; ++i) step(w_.stream, inout(x.data(), 8), 8);
+  EXPECT_EQ(x[0], 1024);
+  EXPECT_EQ(only(step.report()).nodes, 3u) << only(step.report()).reason;
+  EXPECT_EQ(step.report().replays, 8u);
+}
+
 TEST_F(Regions, StateIsAdvancedBeforeEachReplay) {
   int advanced = 0;
   Options o = always();

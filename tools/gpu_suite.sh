@@ -80,7 +80,7 @@ facts() {
 }
 
 if [[ " $parts " == *" tests "* ]]; then
-  for name in driver device kernel graph mix batch model gpu; do
+  for name in driver device kernel graph replay mix batch model gpu; do
     test=$(find "$bin" -name "${name}_test" -type f -perm -u+x | head -n 1)
     [ -n "$test" ] || continue
     log=$name.log

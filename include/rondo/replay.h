@@ -189,6 +189,12 @@ struct RegionReport {
   std::vector<RecordingReport> recordings;
 };
 
+// ---------------------------------------------------------------- events
+// For work that waits for, or marks, what is outside of it: an event that a plain call and every replay waits for, or
+// records anew. (In a capture that takes another call of the driver than outside.) Errors: Device.
+void wait(CUevent event, CUstream stream);
+void record(CUevent event, CUstream stream);
+
 // Lines for people, one a region and one a recording.
 std::string text(std::span<const RegionReport> regions);
 std::string json(std::span<const RegionReport> regions);

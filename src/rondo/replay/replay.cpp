@@ -88,4 +88,13 @@ void RegionBase::reset() { state_->reset(); }
 
 std::vector<RegionReport> report() { return detail::all_reports(); }
 
+void wait(CUevent event, CUstream stream) {
+  const graph::Event outside = graph::Event::borrow(event);
+  graph::Stream::borrow(stream).capturing() ? outside.wait_external_in(stream) : outside.wait_in(stream);
+}
+void record(CUevent event, CUstream stream) {
+  const graph::Event outside = graph::Event::borrow(event);
+  graph::Stream::borrow(stream).capturing() ? outside.record_external(stream) : outside.record(stream);
+}
+
 }  // namespace rondo::replay

@@ -1,0 +1,129 @@
+// Regions on the real driver, where there is one: what the fake cannot show, because its work is done when it is launched.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "rondo/driver/driver.h"
+#include "rondo/graph.h"
+#include "rondo/replay.h"
+
+namespace rondo::replay {
+namespace {
+
+const char kKernels[] = R"(
+.version 7.8
+.target sm_80
+.address_size 64
+.visible .entry plus(.param .u64 to, .param .u64 from, .param .u32 n, .param .u32 v) {
+  .reg .pred %out; .reg .b32 %i, %n, %v, %x, %b, %d; .reg .b64 %to, %from, %o;
+  mov.u32 %i, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %d, %ntid.x; mad.lo.u32 %i, %b, %d, %i;
+  ld.param.u32 %n, [n]; setp.ge.u32 %out, %i, %n; @%out ret;
+  ld.param.u32 %v, [v]; ld.param.u64 %to, [to]; ld.param.u64 %from, [from];
+  cvta.to.global.u64 %to, %to; cvta.to.global.u64 %from, %from;
+  mul.wide.u32 %o, %i, 4; add.u64 %to, %to, %o; add.u64 %from, %from, %o;
+  ld.global.u32 %x, [%from]; add.u32 %x, %x, %v; st.global.u32 [%to], %x; ret;
+}
+)";
+
+class RealReplay : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      d_ = &driver::driver();
+    } catch (const Error& e) {
+      GTEST_SKIP() << e.what();
+    }
+    if (d_->cuInit(0) != CUDA_SUCCESS) GTEST_SKIP() << "there is no GPU";
+    RONDO_CU(*d_, cuDevicePrimaryCtxRetain(&context_, 0));
+    RONDO_CU(*d_, cuCtxPushCurrent(context_));
+    RONDO_CU(*d_, cuModuleLoadDataEx(&module_, kKernels, 0, nullptr, nullptr));
+    RONDO_CU(*d_, cuModuleGetFunction(&plus_, module_, "plus"));
+  }
+  void TearDown() override {
+    if (!context_) return;
+    CUcontext ignored = nullptr;
+    (void)d_->cuCtxPopCurrent(&ignored);
+    (void)d_->cuDevicePrimaryCtxRelease(0);
+  }
+  CUdeviceptr memory(size_t bytes) {
+    CUdeviceptr p = 0;
+    RONDO_CU(*d_, cuMemAlloc(&p, bytes));
+    return p;
+  }
+  void plus(CUstream s, CUdeviceptr to, CUdeviceptr from, unsigned n, unsigned v) {
+    void* arguments[] = {&to, &from, &n, &v};
+    RONDO_CU(*d_, cuLaunchKernel(plus_, (n + 255) / 256, 1, 1, 256, 1, 1, 0, s, arguments, nullptr));
+  }
+  static Options always() {
+    Options o;
+    o.policy = Policy::always, o.remember = false;
+    return o;
+  }
+  const driver::Driver* d_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
+  CUfunction plus_ = nullptr;
+};
+
+// What comes in is made by another stream, what goes out is waited for by its event.
+TEST_F(RealReplay, EventsInAndOut) {
+  constexpr unsigned kCount = 1 << 20;
+  const graph::Stream maker = graph::Stream::create(), worker = graph::Stream::create();
+  const graph::Event made = graph::Event::create(), done = graph::Event::create();
+  CUdeviceptr from[3], to[3];
+  for (int i = 0; i < 3; ++i) from[i] = memory(4 * kCount), to[i] = memory(4 * kCount);
+  Region step("events", [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
+    wait(made, s);
+    for (unsigned i = 0; i < 8; ++i) plus(s, y, i ? y : x, kCount, 1);
+    record(done, s);
+  }, always());
+  std::vector<unsigned> seen(kCount);
+  for (unsigned call = 0; call < 30; ++call) {
+    const CUdeviceptr x = from[call % 3], y = to[call % 3];
+    for (unsigned k = 0; k < 20; ++k) RONDO_CU(*d_, cuMemsetD8Async(x, static_cast<unsigned char>(k == 19 ? call : 99), 4 * kCount, maker));
+    made.record(maker);
+    step(worker, in(x, 4 * kCount), out(y, 4 * kCount));
+    RONDO_CU(*d_, cuEventSynchronize(done));
+    RONDO_CU(*d_, cuMemcpyDtoHAsync(seen.data(), y, 4 * kCount, maker));
+    maker.synchronize();
+    ASSERT_EQ(seen[kCount - 1], call * 0x01010101u + 8) << "call " << call;
+    ASSERT_EQ(seen[7], call * 0x01010101u + 8) << "call " << call;
+  }
+  const RegionReport r = step.report();
+  EXPECT_EQ(r.replays, 28u) << (r.recordings.empty() ? "" : r.recordings[0].reason);
+  for (int i = 0; i < 3; ++i) (void)d_->cuMemFree(from[i]), (void)d_->cuMemFree(to[i]);
+}
+
+// Launches are under way while the next ones are patched: each works on what it was given.
+TEST_F(RealReplay, PatchesDoNotReachWhatIsUnderWay) {
+  constexpr unsigned kCount = 1 << 22;
+  const graph::Stream stream = graph::Stream::create();
+  constexpr int kSets = 16;
+  CUdeviceptr to[kSets];
+  const CUdeviceptr from = memory(4 * kCount);
+  RONDO_CU(*d_, cuMemsetD8Async(from, 0, 4 * kCount, stream));
+  for (CUdeviceptr& t : to) t = memory(4 * kCount);
+  for (const Staging staging : {Staging::never, Staging::always}) {
+    Options o = always();
+    o.staging = staging;
+    Region step("under way", [&](CUstream s, CUdeviceptr x, CUdeviceptr y, unsigned v) {
+      for (unsigned i = 0; i < 4; ++i) plus(s, y, i ? y : x, kCount, v);
+    }, o);
+    for (int round = 0; round < 4; ++round) {
+      for (int i = 0; i < kSets; ++i) step(stream, in(from, 4 * kCount), out(to[i], 4 * kCount), live(static_cast<unsigned>(2 + i + round)));
+      stream.synchronize();
+      for (int i = 0; i < kSets; ++i) {
+        unsigned seen = 0;
+        RONDO_CU(*d_, cuMemcpyDtoHAsync(&seen, to[i] + 4 * (kCount - 1), 4, stream));
+        stream.synchronize();
+        ASSERT_EQ(seen, 4u * static_cast<unsigned>(2 + i + round)) << "set " << i << ", round " << round;
+      }
+    }
+    EXPECT_EQ(step.report().replays, 4u * kSets - 2) << step.report().recordings.at(0).reason;
+  }
+  for (const CUdeviceptr t : to) (void)d_->cuMemFree(t);
+  (void)d_->cuMemFree(from);
+}
+
+}  // namespace
+}  // namespace rondo::replay
