@@ -1,6 +1,7 @@
 // Regions on the real driver, where there is one: what the fake cannot show, because its work is done when it is launched.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "rondo/driver/driver.h"
@@ -123,6 +124,69 @@ TEST_F(RealReplay, PatchesDoNotReachWhatIsUnderWay) {
   }
   for (const CUdeviceptr t : to) (void)d_->cuMemFree(t);
   (void)d_->cuMemFree(from);
+}
+
+// The context belongs to the signature: one region serves two GPUs, with a recording for each.
+TEST_F(RealReplay, TwoDevicesInTurns) {
+  int count = 0;
+  RONDO_CU(*d_, cuDeviceGetCount(&count));
+  if (count < 2) GTEST_SKIP() << "there is one GPU";
+  constexpr unsigned kCount = 1 << 16;
+  struct Place {
+    CUcontext context = nullptr;
+    CUfunction plus = nullptr;
+    std::optional<graph::Stream> stream;
+    CUdeviceptr from[2], to[2];
+  };
+  Place places[2];
+  for (int i = 0; i < 2; ++i) {
+    Place& p = places[i];
+    CUmodule module = nullptr;
+    RONDO_CU(*d_, cuDevicePrimaryCtxRetain(&p.context, i));
+    RONDO_CU(*d_, cuCtxPushCurrent(p.context));
+    RONDO_CU(*d_, cuModuleLoadDataEx(&module, kKernels, 0, nullptr, nullptr));
+    RONDO_CU(*d_, cuModuleGetFunction(&p.plus, module, "plus"));
+    p.stream.emplace(graph::Stream::create());
+    for (int k = 0; k < 2; ++k) p.from[k] = memory(4 * kCount), p.to[k] = memory(4 * kCount);
+    CUcontext ignored = nullptr;
+    RONDO_CU(*d_, cuCtxPopCurrent(&ignored));
+  }
+  const Place* now = nullptr;
+  for (const Policy policy : {Policy::always, Policy::auto_}) {
+    Options o = always();
+    o.policy = policy;
+    Region step("devices", [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
+      plus_ = now->plus;
+      for (unsigned i = 0; i < 6; ++i) plus(s, y, i ? y : x, kCount, 1);
+    }, o);
+    for (unsigned call = 0; call < 400; ++call) {
+      const Place& p = places[call * 7 / 3 % 2];
+      now = &p;
+      RONDO_CU(*d_, cuCtxPushCurrent(p.context));
+      const CUdeviceptr x = p.from[call % 2], y = p.to[call / 2 % 2];
+      RONDO_CU(*d_, cuMemsetD8Async(x, static_cast<unsigned char>(call), 4 * kCount, *p.stream));
+      step(*p.stream, in(x, 4 * kCount), out(y, 4 * kCount));
+      unsigned seen = 0;
+      RONDO_CU(*d_, cuMemcpyDtoHAsync(&seen, y + 4 * (kCount - 1), 4, *p.stream));
+      p.stream->synchronize();
+      CUcontext ignored = nullptr;
+      RONDO_CU(*d_, cuCtxPopCurrent(&ignored));
+      ASSERT_EQ(seen, (call & 255) * 0x01010101u + 6) << "call " << call;
+    }
+    const RegionReport r = step.report();
+    EXPECT_EQ(r.recordings.size(), 2u);
+    EXPECT_GT(r.replays, policy == Policy::always ? 390u : 20u);
+    EXPECT_TRUE(r.fallbacks.empty()) << r.fallbacks[0];
+  }
+  for (Place& p : places) {
+    RONDO_CU(*d_, cuCtxPushCurrent(p.context));
+    for (int k = 0; k < 2; ++k) (void)d_->cuMemFree(p.from[k]), (void)d_->cuMemFree(p.to[k]);
+    p.stream.reset();
+    CUcontext ignored = nullptr;
+    (void)d_->cuCtxPopCurrent(&ignored);
+  }
+  (void)d_->cuDevicePrimaryCtxRelease(0);
+  (void)d_->cuDevicePrimaryCtxRelease(1);
 }
 
 }  // namespace
