@@ -23,6 +23,9 @@
 #include <thrust/sort.h>
 #include <thrust/transform.h>
 
+#include <cuda.h>
+#include <dlfcn.h>
+
 #include <cstring>
 #include <cub/cub.cuh>
 #include <functional>
@@ -258,7 +261,57 @@ __global__ void scale_by(float* y, const float* x, const float* factors, int n) 
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = factors[i % 16] * x[i];
 }
+// A block's 256 numbers come by a tensor map, which holds the address in a form of the driver's own.
+__global__ void by_tensor_map(const __grid_constant__ CUtensorMap map, float* y, int n) {
+  __shared__ alignas(128) float tile[256];
+  __shared__ alignas(8) uint64_t arrived;
+  const auto bar = static_cast<uint32_t>(__cvta_generic_to_shared(&arrived));
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(tile));
+  const int first = static_cast<int>(blockIdx.x) * 256;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(bar) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(bar) : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(to),
+        "l"(&map), "r"(first), "r"(bar)
+        : "memory");
+  }
+  __syncthreads();
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra AGAIN%=;\n}" ::"r"(bar)
+      : "memory");
+  const int i = first + static_cast<int>(threadIdx.x);
+  if (i < n) y[i] = 3.0f * tile[threadIdx.x];
+}
 void bump(void* count) { ++*static_cast<int*>(count); }
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+EncodeTiled encode_tiled() {
+  static const auto found = [] {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    return library ? reinterpret_cast<EncodeTiled>(dlsym(library, "cuTensorMapEncodeTiled")) : nullptr;
+  }();
+  if (!found) throw std::runtime_error("libcuda has no cuTensorMapEncodeTiled");
+  return found;
+}
+
+Made tensor_map(Random& r) {
+  const int n = r.between(1, 20000);
+  return {{input(Type::F32, n, 16), output(Type::F32, n)},
+          [=](cudaStream_t s, const Argument* a) {
+            CUtensorMap map;
+            const cuuint64_t dims[1] = {static_cast<cuuint64_t>(n)}, strides[1] = {0};
+            const cuuint32_t box[1] = {256}, steps[1] = {1};
+            if (encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, pointer<float>(a[0]), dims, strides, box, steps,
+                               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+              throw std::runtime_error("cuTensorMapEncodeTiled refuses the buffer");
+            by_tensor_map<<<blocks_for(n), 256, 0, s>>>(map, pointer<float>(a[1]), n);
+            bench::launched();
+          },
+          sizes(n)};
+}
 
 Made chain(Random& r, int kernels) {
   const int n = r.between(1, 20000);
@@ -1216,6 +1269,7 @@ const std::vector<Family>& families() {
     {"multi-tensor struct of 3 KiB", kFound, Needs::Nothing, multi_tensor},
     {"interior pointers", kFound, Needs::Nothing, interior_pointers},
     {"pointer one past the end", kAny, Needs::Nothing, end_pointer},
+    {"tensor map", kFound, Needs::Nothing, tensor_map},
     {"in place", kFound, Needs::Nothing, in_place},
     {"in place by two arguments", kFoundOrPlain, Needs::Nothing, in_place_by_two},
     {"kernel chosen by alignment", kFound, Needs::Nothing, by_alignment},
