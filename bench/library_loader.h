@@ -151,6 +151,14 @@ using GemmStridedBatchedEx = cublasStatus_t (*)(cublasHandle_t, cublasOperation_
   X(cudnnSetPooling2dDescriptor)             \
   X(cudnnPoolingForward)                     \
   X(cudnnSoftmaxForward)                     \
+  X(cudnnCreateAttnDescriptor)               \
+  X(cudnnDestroyAttnDescriptor)              \
+  X(cudnnSetAttnDescriptor)                  \
+  X(cudnnGetMultiHeadAttnBuffers)            \
+  X(cudnnMultiHeadAttnForward)               \
+  X(cudnnCreateSeqDataDescriptor)            \
+  X(cudnnDestroySeqDataDescriptor)           \
+  X(cudnnSetSeqDataDescriptor)               \
   X(cudnnBatchNormalizationForwardInference)
 #endif
 
