@@ -169,6 +169,10 @@ class RegionState {
 };
 
 SelectorOptions selector_options(const Options& options);
+inline const std::vector<std::string> kWays = {"plain", "graph"};
+constexpr uint64_t kFirstFreshCalls = 8;  // of new signatures are plain
+// What a call gains by replay, by the measure that was taken; 0 when none was.
+double gain_us(const std::vector<Alternative>& all);
 
 // Of all regions there are and were.
 std::vector<RegionReport> all_reports();
