@@ -50,6 +50,7 @@ class FakeDriver {
   int gpus = 1;
   int major = 9, minor = 0;
   size_t total_bytes = size_t{1} << 30;
+  size_t exec_bytes = 0;  // of device memory, that each executable graph takes from here on
   bool free_needs_context = false;  // memory is freed only while a context is current
   std::vector<std::string> kernels = {"k", "first", "second"};         // of every module
   std::map<std::string, std::function<void(const Launched&)>> bodies;  // what a kernel does

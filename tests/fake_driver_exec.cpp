@@ -127,6 +127,8 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
   e->graph = std::move(copy);
   e->flags = p->flags;
   e->single = single;
+  e->device_bytes = fake->face.exec_bytes;
+  fake->used += e->device_bytes;
   collect(g, e);
   ++graph->execs;
   p->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
@@ -142,6 +144,7 @@ CUresult GraphExecDestroy(CUgraphExec x) {
   for (CUdeviceptr p : e->allocated)
     if (const Memory* m = fake->find<Memory>(reinterpret_cast<void*>(p))) fake->graph_used -= m->bytes;
   auto kept = std::move(e->kept);
+  fake->used -= e->device_bytes;
   fake->erase(x);
   fake->release(kept);
   return entered;

@@ -140,6 +140,7 @@ struct Exec : Thing {
   std::set<CUdeviceptr> allocated;
   bool single = false;
   int inside = 0;
+  size_t device_bytes = 0;
 };
 
 struct CaptureState {

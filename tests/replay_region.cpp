@@ -494,6 +494,26 @@ TEST_F(Regions, RecordingsThatAreAlikeShareExecutables) {
   EXPECT_EQ(shared, 6u);
 }
 
+// A recording that is larger than all may be together (a library may load its kernels while one is made) leaves no room,
+// however often executables are shared: the search for room ends.
+TEST_F(Regions, OneRecordingThatIsTooLargeEndsTheSearchForRoom) {
+  Options o = always();
+  o.most_bytes = 1000;
+  Region step("two", two_kernels(w_), o);
+  const Floats x(w_, 64), y(w_, 64);
+  for (const size_t bytes : {size_t{300}, size_t{5000}, size_t{300}}) {
+    w_.fake.exec_bytes = bytes;
+    for (int call = 0; call < 60; ++call) {
+      const int n = static_cast<int>(bytes / 100) + call % 6 + 1;
+      const Floats z(w_, n, 0);
+      step(w_.stream, in(x.data(), n), out(y.data(), n), inout(z.data(), n), n);
+      ASSERT_EQ(z[n - 1], static_cast<float>(n - 1) + 6 * x[n - 1]);
+    }
+  }
+  EXPECT_GT(step.report().replays, 20u);
+  EXPECT_GT(step.report().dropped, 0u);
+}
+
 TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
   const test::Folder folder;
   const test::CacheDir cache(folder.path.string());
