@@ -325,12 +325,14 @@ bool Executor::choose(const Schedule& schedule, Cached* cached, bool* timed, Run
   }
   if (!automatic) return true;
   if (!cached->selector.decided() || cached->selector.count_call()) {
+    cached->why.clear();
     const replay::Step step = cached->selector.next();
     *timed = step.begins && step.ends;  // the last call waited, so this one begins with nothing under way
     if (step.way == 1) report->reason = "plain launches are timed against the graph";
     return step.way == 0;
   }
-  report->reason = cached->selector.reason({"graph", "stream"});
+  if (cached->why.empty()) cached->why = cached->selector.reason({"graph", "stream"});
+  report->reason = cached->why;
   return cached->selector.choice() == 0;
 }
 

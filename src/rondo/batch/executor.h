@@ -2,8 +2,8 @@
 //
 // A launch reads counts, rows and addresses from the table, so its parameters depend on nothing but the
 // number of depths of each phase: a recording serves every minibatch of the same numbers, and survives the
-// growth of pools. It is made the first time that the numbers are seen and kept, up to kMostRecordings, least
-// recently used first out. Minibatches of very many levels, and devices that refuse to record, get plain
+// growth of pools. It is made the first time that the numbers are seen (Replay::Graph) or the second (Auto) and
+// kept, up to kMostRecordings, least recently used first out. Minibatches of very many levels, and devices that refuse to record, get plain
 // launches; a note says why.
 //
 // In a recording the table comes by a kernel, its first (batch/abi.h); large tables and plain launches get an
@@ -84,6 +84,7 @@ class Executor {
     std::unique_ptr<device::Recording> recording;  // null: seen once, not recorded yet
     uint64_t launches = 0, used = 0;
     replay::Selector selector{2, selecting()};  // of Auto: way 0 is the graph, way 1 plain launches
+    std::string why;                            // what it chose, in words: made once, not at every minibatch
   };
   static replay::SelectorOptions selecting();
   void grow_table(uint64_t words);

@@ -311,8 +311,7 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
         throw Refused{describe_argument(arguments, i) +
                       " is ordinary host memory, which copies do not read when they are replayed: use page-locked memory"};
       if (const int other = overlapping(arguments, i); other >= 0)
-        throw Refused{fmt::format("{} and {} share memory: pass it once, as inout", describe_argument(arguments, i),
-                                  describe_argument(arguments, static_cast<size_t>(other)))};
+        throw Refused{share_memory(arguments, i, other)};
     }
     if (options.proof != Proof::off) refuse_addresses(d, arguments);
     Shadow recorded(arguments, memory);

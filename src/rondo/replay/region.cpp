@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace rondo::replay::detail {
 namespace {
@@ -148,17 +149,24 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
 
   CUcontext context = nullptr;
   (void)fast_.current_context(&context);
+  const auto fits = [&](const EntryPtr& e) { return e && e->key.context == context && e->match(arguments) >= 0; };
+  EntryPtr entry = fits(current_) ? current_ : nullptr;
   bool changed = false;
-  if (options_.plain_calls > 0 && !(current_ && current_->key.context == context && current_->match(arguments) >= 0)) {
+  if (!entry) {
     const auto fixed = fixed_.find(arguments.size());
     static const std::vector<bool> kNone;
     const CallHash call = hash_of(context, arguments, fixed == fixed_.end() ? kNone : fixed->second);
-    if (!known_.contains(call.shape) && !(fixed != fixed_.end() && recorded_unfixed(context, arguments))) {
+    const auto known = known_.find(call.shape);
+    if (known != known_.end()) {
+      if (fits(known->second)) entry = known->second;
+    } else if (options_.plain_calls > 0 && !(fixed != fixed_.end() && recorded_unfixed(context, arguments))) {
       if (!came_before(call, &changed)) return fresh(lock, nullptr, stream, arguments, work);
-      known_.insert(call.shape);
+    }
+    if (!entry) {
+      if (known_.size() >= kMostKnown) known_.clear();  // they are found again at their second call from now
+      known_[call.shape] = entry = find(context, arguments);
     }
   }
-  const EntryPtr entry = find(stream, arguments);
   Entry* const e = entry.get();
   if (e->calls == 0 && options_.plain_calls > 0) {  // the first call is known by its hash only
     e->calls = 1;
@@ -172,14 +180,14 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   ++e->calls;
   e->used = ++clock_;
   current_ = entry;
-  for (size_t i = 0; i < arguments.size(); ++i)
-    if (const int other = overlapping(arguments, i); other >= 0) {
-      current_ = nullptr;
-      if (e->reason.empty())
-        e->reason = fmt::format("{} and {} share memory: pass it once, as inout", describe_argument(arguments, i),
-                                describe_argument(arguments, static_cast<size_t>(other)));
-      return plain(lock, e, stream, arguments, work);
-    }
+  e->which_changed.resize(arguments.size());
+  std::iota(e->which_changed.begin(), e->which_changed.end(), uint16_t{0});
+  if (any_overlapping(arguments, e->which_changed, &e->scratch)) {
+    current_ = nullptr;
+    for (size_t i = 0; i < arguments.size() && e->reason.empty(); ++i)
+      if (const int other = overlapping(arguments, i); other >= 0) e->reason = share_memory(arguments, i, other);
+    return plain(lock, e, stream, arguments, work);
+  }
   if (e->busy) return plain(lock, e, stream, arguments, work);
   switch (e->state) {
     case Entry::State::Refused: return plain(lock, e, stream, arguments, work);
@@ -251,7 +259,6 @@ bool RegionState::recorded_unfixed(CUcontext context, std::span<const Argument> 
 }
 
 bool RegionState::came_before(const CallHash& call, bool* changed) {
-  if (known_.size() > kMostKnown) known_.clear();  // they are found again at their second call from now
   if (seen_.empty()) seen_.resize(kSeen);
   Seen* const two = &seen_[call.shape >> 16 & (kSeen - 2)];
   for (Seen* s : {two, two + 1}) {
@@ -265,10 +272,7 @@ bool RegionState::came_before(const CallHash& call, bool* changed) {
   return false;
 }
 
-RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> arguments) {
-  CUcontext context = nullptr;
-  (void)fast_.current_context(&context);
-  if (current_ && current_->key.context == context && current_->match(arguments) >= 0) return current_;
+RegionState::EntryPtr RegionState::find(CUcontext context, std::span<const Argument> arguments) {
   // Scalars that some recording found to belong to the signature do so everywhere.
   std::vector<bool> fixed(arguments.size());
   if (const auto same = fixed_.find(arguments.size()); same != fixed_.end()) fixed = same->second;
@@ -282,6 +286,8 @@ RegionState::EntryPtr RegionState::find(CUstream, std::span<const Argument> argu
       const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
         return std::pair(a.second->busy || a.second->block.open, a.second->used) < std::pair(b.second->busy || b.second->block.open, b.second->used);
       });
+      for (auto& [shape, known] : known_)
+        if (known == oldest->second) known = nullptr;
       entries_.erase(oldest);
     }
     auto entry = std::make_shared<Entry>(key, describe(key.shape), selector_options(options_));

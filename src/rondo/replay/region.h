@@ -6,7 +6,6 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "rondo/driver/driver.h"
 #include "rondo/replay/recapture.h"
@@ -118,7 +117,7 @@ class RegionState {
   void fall_back(const std::string& text);
   void tell(const Entry& entry);
   bool shared(Entry* newest, Entry* with);
-  EntryPtr find(CUstream stream, std::span<const Argument> arguments);
+  EntryPtr find(CUcontext context, std::span<const Argument> arguments);
   void make_room(Entry* newest);
   RecordingReport report_of(const Entry& entry) const;
   void drop(Entry* entry, const std::string& why);
@@ -145,7 +144,8 @@ class RegionState {
   bool came_before(const CallHash& call, bool* changed);
   bool recorded_unfixed(CUcontext context, std::span<const Argument> arguments) const;
   std::vector<Seen> seen_;
-  std::unordered_set<uint64_t> known_;  // shapes of entries
+  // By the hash of a shape: its entry, so that signatures in turns are found without making a key.
+  std::unordered_map<uint64_t, EntryPtr> known_;
   std::unordered_map<Key, EntryPtr, KeyHash> entries_;
   EntryPtr current_;
   std::unordered_map<size_t, std::vector<bool>> fixed_;  // by number of arguments: live scalars that are none

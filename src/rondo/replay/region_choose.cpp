@@ -98,7 +98,9 @@ void RegionState::fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<c
   // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is proved first.
   if (!fresh_.trusted && options_.proof != Proof::off) {
     if (!entry) {
-      entry = find(stream, arguments);
+      CUcontext context = nullptr;
+      (void)fast_.current_context(&context);
+      entry = find(context, arguments);
       e = entry.get();
       ++e->calls;
       e->used = ++clock_;

@@ -144,6 +144,11 @@ void check(std::span<const Argument> arguments) {
   }
 }
 
+std::string share_memory(std::span<const Argument> arguments, size_t which, int other) {
+  return fmt::format("{} and {} share memory: pass it once, as inout", describe_argument(arguments, which),
+                     describe_argument(arguments, static_cast<size_t>(other)));
+}
+
 bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
                      std::vector<const Argument*>* scratch) {
   if (changed.size() * arguments.size() <= 256) {

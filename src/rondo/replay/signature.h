@@ -45,6 +45,8 @@ std::string describe_argument(std::span<const Argument> arguments, size_t which)
 
 // The first buffer that shares bytes with buffer `which` although one of both is written; -1: none.
 int overlapping(std::span<const Argument> arguments, size_t which) noexcept;
+// "argument 0 (in, 32 bytes) and argument 1 (out, 32 bytes) share memory: pass it once, as inout"
+std::string share_memory(std::span<const Argument> arguments, size_t which, int other);
 // Whether any of the buffers `changed` does. Allocates nothing when `scratch` has been given room for all arguments.
 bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16_t> changed,
                      std::vector<const Argument*>* scratch);
