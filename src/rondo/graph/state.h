@@ -152,13 +152,28 @@ inline void restore_mode(const driver::Driver& d, CUstreamCaptureMode mode) noex
     (void)d.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
-// Destroys and the like, while this thread may be capturing: the call is let through and disturbs no capture.
+// While it lives, calls on memory, events and what is to be destroyed are let through although this thread may be
+// capturing, or another one in global mode, and disturb no capture; for calls that concern no captured stream. Never
+// throws.
+class LetThrough {
+ public:
+  explicit LetThrough(const driver::Driver& d) noexcept
+      : d_(d), relaxed_(d.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
+  ~LetThrough() {
+    if (relaxed_) restore_mode(d_, mode_);
+  }
+  LetThrough(const LetThrough&) = delete;
+  LetThrough& operator=(const LetThrough&) = delete;
+
+ private:
+  const driver::Driver& d_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool relaxed_;
+};
 template <class Call>
 void let_through(const driver::Driver& d, const Call& call) noexcept {
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool relaxed = d.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+  const LetThrough scope(d);
   call();
-  if (relaxed) restore_mode(d, mode);
 }
 
 // Dependencies in the form in which the driver takes them. Handles stay where they lie; nodes and lists are

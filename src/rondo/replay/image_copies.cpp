@@ -123,17 +123,11 @@ uint32_t source_offset(const CUDA_MEMCPY3D& copy) noexcept {
                                                   : offsetof(CUDA_MEMCPY3D, srcDevice);
 }
 
-CopyReader::Where CopyReader::where(CUmemorytype type, uint64_t address) const {
-  if (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY) return Where::Device;
-  unsigned kind = 0;
-  const CUresult code = d_.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-  if (code == CUDA_ERROR_INVALID_VALUE) return Where::Pageable;
-  if (code != CUDA_SUCCESS)
-    driver::fail(d_, code, "cuPointerGetAttribute(", fmt::format("of the address {:#x}", address));
-  if (kind == CU_MEMORYTYPE_HOST) return Where::PageLocked;
-  if (kind != CU_MEMORYTYPE_DEVICE) return Where::Pageable;  // 0: of none
-  return type == CU_MEMORYTYPE_HOST ? Where::PageLocked
-                                    : Where::Device;  // managed memory, by its host address
+Memory CopyReader::where(CUmemorytype type, uint64_t address) const {
+  if (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY) return Memory::Device;
+  const Memory found = memory_at(d_, address);
+  // Managed memory, by its host address.
+  return found == Memory::Device && type == CU_MEMORYTYPE_HOST ? Memory::PageLocked : found;
 }
 
 bool CopyReader::argument(uint64_t address) const {
@@ -150,10 +144,10 @@ void CopyReader::read(NodeImage* to) {
 }
 
 void CopyReader::read_source(const CUDA_MEMCPY3D& copy, uint64_t address, NodeImage* to) {
-  const Where w = where(copy.srcMemoryType, address);
-  if (w == Where::Device || argument(address)) return;
+  const Memory w = where(copy.srcMemoryType, address);
+  if (w == Memory::Device || argument(address)) return;
   const size_t bytes = copy.WidthInBytes * copy.Height * copy.Depth;
-  if (w == Where::PageLocked) {
+  if (w == Memory::PageLocked) {
     if (bytes <= kMostTableBytes) read_rows(copy, address, &to->table);
     return;
   }
@@ -176,9 +170,9 @@ void CopyReader::read_source(const CUDA_MEMCPY3D& copy, uint64_t address, NodeIm
 }
 
 void CopyReader::read_target(const CUDA_MEMCPY3D& copy, uint64_t address, NodeImage* to) {
-  const Where w = where(copy.dstMemoryType, address);
-  if (w == Where::Device || argument(address)) return;
-  if (w == Where::PageLocked) {
+  const Memory w = where(copy.dstMemoryType, address);
+  if (w == Memory::Device || argument(address)) return;
+  if (w == Memory::PageLocked) {
     written_.push_back({address, reach(target(copy), copy)});
     return;
   }

@@ -4,6 +4,7 @@
 
 #include "rondo/driver/driver.h"
 #include "rondo/replay/image.h"
+#include "rondo/replay/memory.h"
 
 namespace rondo::replay {
 
@@ -36,8 +37,7 @@ class CopyReader {
   void finish(Image* image) const;
 
  private:
-  enum class Where { Device, PageLocked, Pageable };
-  Where where(CUmemorytype type, uint64_t address) const;
+  Memory where(CUmemorytype type, uint64_t address) const;
   bool argument(uint64_t address) const;
   void read_source(const CUDA_MEMCPY3D& copy, uint64_t address, NodeImage* to);
   void read_target(const CUDA_MEMCPY3D& copy, uint64_t address, NodeImage* to);

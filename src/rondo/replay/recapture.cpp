@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rondo/driver/driver.h"
+#include "rondo/replay/memory.h"
 
 namespace rondo::replay {
 namespace {
@@ -10,8 +11,7 @@ namespace {
 bool pageable(const driver::Driver& d, CUmemorytype type, uint64_t device, const void* host) {
   if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_UNIFIED) return false;
   const uint64_t address = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
-  unsigned kind = 0;
-  return d.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS;
+  return memory_at(d, address) == Memory::Pageable;
 }
 
 // What a launch after the call would do otherwise than the call itself.

@@ -81,34 +81,6 @@ std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint
 
 }  // namespace
 
-const char* word(Memory memory) noexcept {
-  switch (memory) {
-    case Memory::None: return "no";
-    case Memory::Device: return "device";
-    case Memory::PageLocked: return "page-locked";
-    case Memory::Pageable: return "ordinary host";
-  }
-  return "?";
-}
-
-std::vector<Memory> memory_of(std::span<const Argument> arguments) {
-  const driver::Driver& d = driver::driver();
-  std::vector<Memory> out(arguments.size(), Memory::None);
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const Argument& a = arguments[i];
-    if (!a.buffer() || !a.value || !a.bytes) continue;
-    unsigned type = 0;
-    const CUresult code = d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.value);
-    if (code == CUDA_ERROR_INVALID_VALUE)
-      out[i] = Memory::Pageable;
-    else if (code != CUDA_SUCCESS)
-      driver::fail(d, code, "cuPointerGetAttribute(", describe_argument(arguments, i));
-    else
-      out[i] = type == CU_MEMORYTYPE_HOST ? Memory::PageLocked : Memory::Device;
-  }
-  return out;
-}
-
 void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory, uint64_t bytes,
           CUstream stream) {
   if (!bytes) return;

@@ -10,18 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "rondo/replay.h"
-
-namespace rondo::driver {
-struct Driver;
-}
+#include "rondo/replay/memory.h"
 
 namespace rondo::replay {
-
-enum class Memory : uint8_t { None, Device, PageLocked, Pageable };
-const char* word(Memory memory) noexcept;
-// Of each argument; None for scalars, null and empty buffers. Errors: Device.
-std::vector<Memory> memory_of(std::span<const Argument> arguments);
 
 class Shadow {
  public:

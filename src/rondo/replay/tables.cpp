@@ -4,28 +4,12 @@
 
 #include <cstring>
 
+#include "rondo/graph/state.h"
+
 namespace rondo::replay {
 namespace {
 
-// Calls on memory and events are refused on a thread that captures, or while another one captures in global
-// mode, and break the capture; none of these concerns a captured stream.
-class LetThrough {
- public:
-  explicit LetThrough(const driver::Driver& d) noexcept
-      : d_(d), changed_(d.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
-  ~LetThrough() {
-    // Tried twice: a thread that is left relaxed would lose its protection silently.
-    if (changed_ && d_.cuThreadExchangeStreamCaptureMode(&mode_) != CUDA_SUCCESS)
-      (void)d_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  LetThrough(const LetThrough&) = delete;
-  LetThrough& operator=(const LetThrough&) = delete;
-
- private:
-  const driver::Driver& d_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool changed_;
-};
+using graph::detail::LetThrough;
 
 size_t aligned(size_t bytes) { return (bytes + 255) & ~size_t{255}; }
 
