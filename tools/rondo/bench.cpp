@@ -223,8 +223,8 @@ void bench(const Arguments& a) {
       fmt::print("{:>6}  {:<26} {:>10.3f} {:>19} {:>12.1f} {:>14} {:>10} {:>10}\n", batch, way.name, median,
                  fmt::format("{:.3f} .. {:.3f}", quantile(way.ms, 0.1), quantile(way.ms, 0.9)),
                  median * 1e3 / static_cast<double>(batch), single > 0 ? fmt::format("{:.2f}x", single / median) : "",
-                 together ? with_commas(static_cast<int64_t>(way.parts.back().launches)) : "",
-                 together ? with_commas(static_cast<int64_t>(way.parts.back().unbatched_launches)) : "");
+                 together ? with_commas(way.parts.back().launches) : "",
+                 together ? with_commas(way.parts.back().unbatched_launches) : "");
       rows.push_back(to_json(way, batch, single));
     }
     if (a.in_a_row > 1) {
@@ -238,7 +238,7 @@ void bench(const Arguments& a) {
       for (const Part& part : kParts) fmt::print(" {} {:.3f}", part.title, median_of(way, part.member));
       const RunReport& last = way.parts.back();
       fmt::print(" ms; {} records in {} levels, host {:.0f} ns a record\n",
-                 with_commas(static_cast<int64_t>(last.records)), last.levels, host_ns_a_record(way));
+                 with_commas(last.records), last.levels, host_ns_a_record(way));
     }
     std::fflush(stdout);
   }

@@ -102,7 +102,7 @@ class Progress {
     if (!shown_to_person_ || ms_since(last_) < 500) return;
     last_ = Clock::now();
     drawn_ = true;
-    fmt::print(stderr, "\r{} instances, {:.0f} a second ", with_commas(static_cast<int64_t>(instances)),
+    fmt::print(stderr, "\r{} instances, {:.0f} a second ", with_commas(instances),
                static_cast<double>(instances) / ms_since(start_) * 1e3);
   }
   ~Progress() {
@@ -122,7 +122,7 @@ struct Totals {
 };
 
 std::string report_text(const Totals& t, const Report& report) {
-  const auto number = [](uint64_t v) { return with_commas(static_cast<int64_t>(v)); };
+  const auto number = [](uint64_t v) { return with_commas(v); };
   std::string text = report.text();
   if (!text.empty() && text.back() != '\n') text += '\n';
   text += fmt::format("\nall {} instances in {} batch{}: run {:.1f} ms ({:.0f} instances a second), read {:.1f} ms, write {:.1f} ms\n",

@@ -47,10 +47,4 @@ void write_file(const std::string& path, const std::string& text) {
   file.finish();
 }
 
-std::string with_commas(int64_t value) {
-  std::string digits = std::to_string(value < 0 ? -value : value);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
-  return value < 0 ? "-" + digits : digits;
-}
-
 }  // namespace rondo::tool

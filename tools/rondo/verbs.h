@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "rondo/base/words.h"
 #include "rondo/error.h"
 
 namespace rondo::tool {
@@ -37,8 +38,5 @@ struct DefineOption {
 
 // The whole text; "-" is standard output. See io/file.h.
 void write_file(const std::string& path, const std::string& text);
-
-// "1,536", for people.
-std::string with_commas(int64_t value);
 
 }  // namespace rondo::tool

@@ -4,16 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rondo/base/words.h"
+
 namespace rondo {
 namespace {
-
-std::string bytes(uint64_t n) {
-  const auto x = static_cast<double>(n);
-  if (n < 1024) return fmt::format("{} B", n);
-  if (n < (1u << 20)) return fmt::format("{:.1f} KiB", x / 1024);
-  if (n < (1u << 30)) return fmt::format("{:.1f} MiB", x / (1 << 20));
-  return fmt::format("{:.2f} GiB", x / (1 << 30));
-}
 
 std::string plural(uint64_t n, const char* one, const char* many) { return fmt::format("{} {}", n, n == 1 ? one : many); }
 
@@ -26,7 +20,7 @@ std::string Report::text() const {
     for (const StageReport& s : stages)
       out += fmt::format("    {:<16} {:>9.2f} ms{}\n", s.name, s.ms, s.from.empty() ? "" : "   " + s.from);
   }
-  out += fmt::format("  weights {} on the device\n", bytes(weight_bytes));
+  out += fmt::format("  weights {} on the device\n", bytes_in_words(weight_bytes));
   if (runs > 0) {
     const RunReport& r = last;
     out += fmt::format("  run {}: {}, {}, {}\n", runs, plural(r.instances, "instance", "instances"),
@@ -39,10 +33,10 @@ std::string Report::text() const {
     if (r.records > 0) out += "\n";
     out += fmt::format("    replay    {}{}: {}\n", r.replay, r.recorded ? ", recorded now" : "", r.reason);
     out += fmt::format("    host      walk {:.3f} ms ({}), pack {:.3f} ms, schedule {}\n", r.walk_ms,
-                       plural(r.walkers, "thread", "threads"), r.pack_ms, bytes(r.table_bytes));
+                       plural(r.walkers, "thread", "threads"), r.pack_ms, bytes_in_words(r.table_bytes));
     out += fmt::format("    device    upload {:.3f} ms, run {:.3f} ms{}, download {:.3f} ms, values {}\n",
                        r.upload_ms, r.run_ms, r.table_in_graph ? " (in it the schedule's upload)" : "",
-                       r.download_ms, bytes(r.pool_bytes));
+                       r.download_ms, bytes_in_words(r.pool_bytes));
     out += fmt::format("    total     {:.3f} ms\n", r.total_ms);
   }
   if (graphs_recorded > 0)

@@ -23,21 +23,6 @@ struct Tried {
   Outcome outcome;
 };
 
-DuelOptions comparing(const SelectorOptions& o) {
-  DuelOptions d;
-  d.goal = o.goal;
-  d.faster = 1 - o.margin;
-  d.slower = 1 + o.margin;
-  d.least_pairs = d.least_slower = o.least_pairs;
-  d.most_pairs = o.most_pairs;
-  d.block_calls = o.block_calls;
-  return d;
-}
-
-std::string way_name(unsigned way, const std::vector<std::string>& names) {
-  if (way < names.size()) return names[way];
-  return way == 0 ? "plain" : way == 1 ? "graph" : fmt::format("way {}", way);
-}
 std::string region_name(int region, const std::vector<std::string>& names) {
   if (region < 0) return "all";
   const auto r = static_cast<size_t>(region);
@@ -89,7 +74,7 @@ JointSelector::~JointSelector() = default;
 uint64_t JointSelector::most_steps(unsigned regions, unsigned ways, const SelectorOptions& options) {
   if (ways < 2) return 0;
   const uint64_t duels = uint64_t{ways - 1} * (1 + (regions > 1 ? regions : 0));
-  return duels * Duel::most_calls(comparing(options));
+  return duels * Duel::most_calls(choosing(options));
 }
 
 bool JointSelector::decided() const noexcept { return state_[0].decided; }
@@ -145,7 +130,7 @@ void JointSelector::advance() {
     s.to_try.pop_back();
     s.candidate = s.with(s.change);
     if (s.candidate == s.best) continue;
-    s.duel.emplace(comparing(s.options));
+    s.duel.emplace(choosing(s.options));
     return;
   }
   s.decided = true;

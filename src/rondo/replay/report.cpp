@@ -9,6 +9,7 @@
 #include <set>
 
 #include "rondo/base/trace.h"
+#include "rondo/base/words.h"
 #include "rondo/replay/files.h"
 
 namespace rondo::replay {
@@ -19,22 +20,8 @@ constexpr int kFormat = 1;
 
 // ---------------------------------------------------------------- words and figures
 
-std::string with_commas(uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits;
-}
-
 std::string plural(uint64_t n, const char* one) {
   return fmt::format("{} {}{}", with_commas(n), one, n == 1 ? "" : "s");
-}
-
-std::string bytes(uint64_t n) {
-  const auto x = static_cast<double>(n);
-  if (n < 1024) return fmt::format("{} B", n);
-  if (n < (1u << 20)) return fmt::format("{:.1f} KiB", x / 1024);
-  if (n < (1u << 30)) return fmt::format("{:.1f} MiB", x / (1 << 20));
-  return fmt::format("{:.2f} GiB", x / (1 << 30));
 }
 
 std::string us(double value) {
@@ -136,9 +123,9 @@ std::string recording_lines(const RecordingReport& r) {
     if (r.replays > 0)
       out += fmt::format("; {:.1f} nodes patched a replay",
                          static_cast<double>(r.patched_nodes) / static_cast<double>(r.replays));
-    out += r.copied_bytes_a_call > 0 ? fmt::format(", {} copied a call", bytes(r.copied_bytes_a_call))
+    out += r.copied_bytes_a_call > 0 ? fmt::format(", {} copied a call", bytes_in_words(r.copied_bytes_a_call))
                                      : ", nothing copied";
-    if (r.device_bytes > 0) out += fmt::format("; {} on the device", bytes(r.device_bytes));
+    if (r.device_bytes > 0) out += fmt::format("; {} on the device", bytes_in_words(r.device_bytes));
     out += "\n";
   }
   std::string timed;

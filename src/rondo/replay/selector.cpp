@@ -9,6 +9,24 @@
 #include "rondo/replay/duel.h"
 
 namespace rondo::replay {
+
+DuelOptions choosing(const SelectorOptions& o) {
+  DuelOptions d;
+  d.goal = o.goal;
+  d.faster = 1 - o.margin;
+  d.slower = 1 + o.margin;
+  d.least_pairs = d.least_slower = o.least_pairs;
+  d.most_pairs = o.most_pairs;
+  d.block_calls = o.block_calls;
+  return d;
+}
+
+std::string way_name(unsigned way, const std::vector<std::string>& names) {
+  if (way < names.size()) return names[way];
+  if (way == 0) return "plain";
+  return way == 1 ? "graph" : fmt::format("way {}", way);
+}
+
 namespace {
 
 constexpr uint64_t kMostDoubled = 16;
@@ -29,17 +47,6 @@ struct Timed {
   unsigned samples = 0;
 };
 
-DuelOptions choosing(const SelectorOptions& o) {
-  DuelOptions d;
-  d.goal = o.goal;
-  d.faster = 1 - o.margin;
-  d.slower = 1 + o.margin;
-  d.least_pairs = d.least_slower = o.least_pairs;
-  d.most_pairs = o.most_pairs;
-  d.block_calls = o.block_calls;
-  return d;
-}
-
 // A check is a burden on calls that are decided: it is short where it confirms, and it changes the choice
 // only when it is certain.
 DuelOptions checking(const SelectorOptions& o) {
@@ -49,12 +56,6 @@ DuelOptions checking(const SelectorOptions& o) {
   d.most_pairs = std::min(o.most_pairs, 2 * o.least_pairs);
   d.certain = true;
   return d;
-}
-
-std::string name_of(unsigned way, const std::vector<std::string>& names) {
-  if (way < names.size()) return names[way];
-  if (way == 0) return "plain";
-  return way == 1 ? "graph" : fmt::format("way {}", way);
 }
 
 }  // namespace
@@ -296,36 +297,36 @@ void Selector::assume(unsigned choice, std::string reason) {
 
 std::string Selector::reason(const std::vector<std::string>& names) const {
   const State& s = state_[0];
-  const std::string chosen = name_of(choice_, names);
+  const std::string chosen = way_name(choice_, names);
   std::string text;
   if (s.phase == State::Phase::Choosing || s.phase == State::Phase::Final) {
-    text = fmt::format("{} so far: it is being timed against {}", chosen, name_of(s.second, names));
+    text = fmt::format("{} so far: it is being timed against {}", chosen, way_name(s.second, names));
   } else if (!s.said.empty()) {
     text = s.said;
   } else if (s.dropped >= 0 && (s.only || choice_ == 0)) {
     text = fmt::format("{}: {} cannot be done any more", chosen,
-                       name_of(static_cast<unsigned>(s.dropped), names));
+                       way_name(static_cast<unsigned>(s.dropped), names));
   } else if (s.only || !s.why) {
     text = fmt::format("{}: there is no other way", chosen);
   } else if (s.why->untimed) {
     text = fmt::format("{}: {} could not be timed, because other calls came in between again and again",
-                       chosen, name_of(s.why->second, names));
+                       chosen, way_name(s.why->second, names));
   } else if (s.why->second == choice_ && s.why->second_won) {
-    text = fmt::format("{}: {}", chosen, in_words(*s.why, name_of(s.why->first, names)));
+    text = fmt::format("{}: {}", chosen, in_words(*s.why, way_name(s.why->first, names)));
   } else {
     const double ratio = s.why->of(s.why->by).ratio;
-    text = fmt::format("{}: {} takes {}", chosen, name_of(s.why->second, names),
-                       in_words(*s.why, name_of(s.why->first, names)));
+    text = fmt::format("{}: {} takes {}", chosen, way_name(s.why->second, names),
+                       in_words(*s.why, way_name(s.why->first, names)));
     if (ratio <= 1 + s.options.margin)
       text += fmt::format("; expected less than {:.2f} to leave {}", 1 - s.options.margin, chosen);
   }
   if (s.final && s.phase != State::Phase::Final) {
     const unsigned other = s.final->second_won ? s.final->first : s.final->second;
     if (s.final->second_won)
-      text += "; " + in_words(*s.final, name_of(s.final->first, names));
+      text += "; " + in_words(*s.final, way_name(s.final->first, names));
     else
-      text += fmt::format("; {} takes {}", name_of(other, names),
-                          in_words(*s.final, name_of(s.final->first, names)));
+      text += fmt::format("; {} takes {}", way_name(other, names),
+                          in_words(*s.final, way_name(s.final->first, names)));
   }
   if (s.confirmed > 0)
     text +=
@@ -341,7 +342,7 @@ std::vector<Alternative> Selector::alternatives(const std::vector<std::string>& 
   std::vector<Alternative> all;
   for (unsigned w = 0; w < s.ways(); ++w) {
     const Timed& t = s.timed[w];
-    all.push_back({name_of(w, names), t.us[static_cast<int>(Measure::Latency)],
+    all.push_back({way_name(w, names), t.us[static_cast<int>(Measure::Latency)],
                    t.us[static_cast<int>(Measure::Period)], t.samples});
   }
   return all;

@@ -99,4 +99,10 @@ class Selector {
   std::vector<State> state_;  // one; a vector so that it can be copied and State stays in selector.cpp
 };
 
+// ---- shared with the joint choice (joint.h)
+struct DuelOptions;
+DuelOptions choosing(const SelectorOptions& options);
+// Of `names`; those that are missing are "plain", "graph", "way 2", ...
+std::string way_name(unsigned way, const std::vector<std::string>& names);
+
 }  // namespace rondo::replay
