@@ -97,6 +97,11 @@ class Floats {
   int n_;
 };
 
+inline CUdeviceptr address(const Floats& f) { return reinterpret_cast<CUdeviceptr>(f.data()); }
+
+// Calls by what was done with them: as many as there were.
+inline uint64_t sum_of_ways(const RegionReport& r) { return r.plain_calls + r.replays + r.recaptures; }
+
 class Regions : public testing::Test {
  protected:
   Regions() { quiet_.remember = false; }
