@@ -24,24 +24,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "counting.h"
+#include "program.h"
 #include "rondo/driver/driver.h"
 #include "rondo/graph.h"
 
 using namespace rondo;
+using bench::must;
 
 namespace {
-
-const char kKernel[] = R"(
-.version 7.8
-.target sm_80
-.address_size 64
-.visible .entry count(.param .u64 p, .param .u64 v) {
-  .reg .pred %other; .reg .b32 %r; .reg .b64 %a, %v;
-  mov.u32 %r, %tid.x; setp.ne.u32 %other, %r, 0; @%other ret;
-  ld.param.u64 %a, [p]; cvta.to.global.u64 %a, %a; ld.param.u64 %v, [v];
-  red.global.add.u64 [%a], %v; ret;
-}
-)";
 
 enum class Shape { Line, Fan };
 
@@ -49,32 +40,16 @@ enum class Shape { Line, Fan };
 
 constexpr int kSides = 4;
 
-struct Machine {
-  const driver::Driver& d = driver::driver();
-  CUcontext context = nullptr;
-  CUmodule module = nullptr;
-  CUfunction count = nullptr;
+struct Machine : bench::Gpu {
   CUdeviceptr counter = 0;
-  std::optional<graph::Stream> stream, side[kSides];
+  std::optional<graph::Stream> side[kSides];
   std::optional<graph::Event> forked, joined[kSides];
 
   Machine() {
-    if (const CUresult code = d.cuInit(0); code != CUDA_SUCCESS)
-      throw Error(ErrorKind::Unavailable, "cuInit answers " + driver::describe(d, code));
-    RONDO_CU(d, cuDevicePrimaryCtxRetain(&context, 0));
-    RONDO_CU(d, cuCtxPushCurrent(context));
-    RONDO_CU(d, cuModuleLoadDataEx(&module, kKernel, 0, nullptr, nullptr));
-    RONDO_CU(d, cuModuleGetFunction(&count, module, "count"));
     RONDO_CU(d, cuMemAlloc(&counter, sizeof(uint64_t)));
-    stream = graph::Stream::create();
     forked = graph::Event::create();
     for (int i = 0; i < kSides; ++i) side[i] = graph::Stream::create(), joined[i] = graph::Event::create();
     (void)take();
-  }
-  std::string device() const {
-    char name[128] = "";
-    RONDO_CU(d, cuDeviceGetName(name, sizeof name, 0));
-    return name;
   }
   // What the kernels have added since the last time.
   uint64_t take() const {
@@ -107,11 +82,6 @@ struct Raw {
   RAW(cuLaunchKernel);
 #undef RAW
 };
-void must(CUresult code) {
-  if (code != CUDA_SUCCESS) [[unlikely]]
-    throw Error(ErrorKind::Device, "a raw call answers " + driver::describe(driver::driver(), code));
-}
-
 // ---------------------------------------------------------------- both ways
 
 // Graphs of the driver's calls.
@@ -580,7 +550,7 @@ int run(const std::string& json, int pairs) {
 int main(int argc, char** argv) {
   std::string json;
   int pairs = 400;
-  try {
+  return bench::guarded([&] {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--json" && i + 1 < argc)
@@ -593,8 +563,5 @@ int main(int argc, char** argv) {
     }
     if (pairs < 1) throw Error(ErrorKind::Usage, "--pairs must be 1 or more");
     return run(json, pairs);
-  } catch (const Error& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return e.kind() == ErrorKind::Unavailable ? 77 : 1;
-  }
+  });
 }

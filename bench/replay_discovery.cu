@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "program.h"
 #include "replay_kinds.h"
 #include "replay_kinds_libraries.h"
 #include "replay_kinds_own.h"
@@ -709,7 +710,7 @@ int main(int argc, char** argv) {
   int trials = 1000;
   uint64_t seed = 1;
   bool check = false;
-  try {
+  return bench::guarded([&] {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--list") {
@@ -740,11 +741,5 @@ int main(int argc, char** argv) {
         throw rondo::Error(rondo::ErrorKind::Usage, "unknown: " + option + " " + value);
     }
     return run(trials, seed, only, json, check);
-  } catch (const rondo::Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return e.kind() == rondo::ErrorKind::Unavailable ? 77 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  });
 }

@@ -25,11 +25,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "counting.h"
+#include "program.h"
 #include "rondo/driver/driver.h"
 #include "rondo/graph.h"
 #include "rondo/replay.h"
 
 using namespace rondo;
+using bench::must;
 
 // ---------------------------------------------------------------- allocations
 namespace {
@@ -92,56 +95,22 @@ void operator delete[](void* p, size_t, std::align_val_t) noexcept { std::free(p
 
 namespace {
 
-const char kKernel[] = R"(
-.version 7.8
-.target sm_80
-.address_size 64
-.visible .entry count(.param .u64 p, .param .u64 v) {
-  .reg .pred %other; .reg .b32 %r; .reg .b64 %a, %v;
-  mov.u32 %r, %tid.x; setp.ne.u32 %other, %r, 0; @%other ret;
-  ld.param.u64 %a, [p]; cvta.to.global.u64 %a, %a; ld.param.u64 %v, [v];
-  red.global.add.u64 [%a], %v; ret;
-}
-)";
-
 constexpr double kLimitOver = 0.2, kLimitNode = 0.35;  // us
 constexpr size_t kStride = 256;                        // between counters: all are aligned alike
 constexpr size_t kMostArguments = 101;
 
-void must(CUresult code) {
-  if (code != CUDA_SUCCESS) [[unlikely]]
-    throw Error(ErrorKind::Device, "a raw call answers " + driver::describe(driver::driver(), code));
-}
-
-struct Machine {
-  const driver::Driver& d = driver::driver();
-  CUcontext context = nullptr;
-  CUmodule module = nullptr;
-  CUfunction count = nullptr;
+struct Machine : bench::Gpu {
   CUdeviceptr counters = 0;  // two of each argument's
-  std::optional<graph::Stream> stream;
   decltype(&::cuGraphLaunch) raw_launch = d.cuGraphLaunch.raw();
   decltype(&::cuGraphExecKernelNodeSetParams) raw_set = d.cuGraphExecKernelNodeSetParams.raw();
   decltype(&::cuLaunchKernel) raw_kernel = d.cuLaunchKernel.raw();
 
   Machine() {
-    if (const CUresult code = d.cuInit(0); code != CUDA_SUCCESS)
-      throw Error(ErrorKind::Unavailable, "cuInit answers " + driver::describe(d, code));
-    RONDO_CU(d, cuDevicePrimaryCtxRetain(&context, 0));
-    RONDO_CU(d, cuCtxPushCurrent(context));
-    RONDO_CU(d, cuModuleLoadDataEx(&module, kKernel, 0, nullptr, nullptr));
-    RONDO_CU(d, cuModuleGetFunction(&count, module, "count"));
     RONDO_CU(d, cuMemAlloc(&counters, bytes()));
-    stream = graph::Stream::create();
     (void)take();
   }
   static size_t bytes() { return 2 * kMostArguments * kStride; }
   CUdeviceptr counter(size_t argument, size_t set) const { return counters + (2 * argument + set) * kStride; }
-  std::string device() const {
-    char name[128] = "";
-    RONDO_CU(d, cuDeviceGetName(name, sizeof name, 0));
-    return name;
-  }
   // What all kernels have added since the last time.
   uint64_t take() const {
     std::vector<uint64_t> all(bytes() / sizeof(uint64_t));
@@ -404,7 +373,7 @@ int main(int argc, char** argv) {
   std::string json;
   int pairs = 400;
   bool check = false;
-  try {
+  return bench::guarded([&] {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--json" && i + 1 < argc)
@@ -419,8 +388,5 @@ int main(int argc, char** argv) {
     }
     if (pairs < 1) throw Error(ErrorKind::Usage, "--pairs must be 1 or more");
     return run(json, pairs, check);
-  } catch (const Error& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return e.kind() == ErrorKind::Unavailable ? 77 : 1;
-  }
+  });
 }

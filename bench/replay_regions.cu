@@ -22,6 +22,7 @@
 // beginning.
 #include <nlohmann/json.hpp>
 
+#include "program.h"
 #include "replay_scenarios.h"
 
 namespace {
@@ -378,7 +379,7 @@ int run(unsigned rounds, const std::string& only, const std::string& mode, const
 int main(int argc, char** argv) {
   std::string json, only, mode = "both";
   int rounds = 31;
-  try {
+  return bench::guarded([&] {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--list") {
@@ -407,11 +408,5 @@ int main(int argc, char** argv) {
     }
     if (rounds < 1) throw rondo::Error(rondo::ErrorKind::Usage, "--rounds must be 1 or more");
     return run(static_cast<unsigned>(rounds), only, mode, json);
-  } catch (const rondo::Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return e.kind() == rondo::ErrorKind::Unavailable ? 77 : 1;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  });
 }
