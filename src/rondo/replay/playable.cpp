@@ -75,7 +75,7 @@ void Playable::copy_back(std::span<const Argument> arguments, CUstream stream) {
         break;
       } catch (const Error& e) {
         if (!any) throw;
-        if (tries) throw PartlyDone(e.kind(), fmt::format("results of a replay are lost: {}", e.what()));
+        if (tries) throw PartlyDone(e.kind(), fmt::format("results of a replay are lost, so what it writes is neither old nor new; begin again from the inputs: {}", e.what()));
       }
     }
     any = true;

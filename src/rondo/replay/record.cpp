@@ -281,14 +281,15 @@ void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream
       if (!real[i].buffer() || !real[i].value) continue;
       const std::string name = describe_argument(real, i);
       if (std::string guard = fresh->guards_still(i, stream); !guard.empty())
-        throw Refused{fmt::format("{} is {}: it works on more memory than it says", name, guard)};
+        throw Refused{fmt::format("{} is {}: the work touches more memory than it says. Give it all elements that are touched", name, guard)};
       if (std::string differ = fresh->compare(i, real[i], options.proof, options.tolerance, stream); !differ.empty())
         throw Refused{fmt::format("the replay does not do what the plain run does: {}: {}. It uses something that is no "
                                   "argument, writes only a part of an 'out', or is not the same from run to run "
                                   "(Proof::tolerance allows rounding)",
                                   name, differ)};
       if (!staged[i] && recorded.hash(i, stream) != hashes[i])
-        throw Refused{fmt::format("the replay writes to where {} was recorded: an address that was not found", name)};
+        throw Refused{fmt::format("the replay writes to where {} was recorded: an address that was not found. Staging::always copies "
+                                  "buffers to where the recording has them", name)};
     }
   } catch (const std::exception& e) {  // not the work's any more
     throw Refused{fmt::format("the replay that was to prove it failed: {}", e.what())};
