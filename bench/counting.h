@@ -1,5 +1,5 @@
-// A GPU with a kernel that counts, for benchmarks of what calls cost: what the kernels have added says that the work was
-// done.
+// A GPU with a kernel that counts, for benchmarks of what calls cost: what the kernels have added says that
+// the work was done.
 #pragma once
 #include <optional>
 #include <string>

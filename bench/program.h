@@ -7,8 +7,8 @@
 
 namespace bench {
 
-// What `run` gives; what it throws becomes a line on stderr and an exit code: 77 where the machine lacks something, such
-// as a GPU, else 1.
+// What `run` gives; what it throws becomes a line on stderr and an exit code: 77 where the machine lacks
+// something, such as a GPU, else 1.
 template <class Run>
 int guarded(const Run& run) {
   try {

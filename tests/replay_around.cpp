@@ -1,4 +1,5 @@
-// Regions and what is around them: hooks, captures of others, groups, parts and buckets, the environment, the end.
+// Regions and what is around them: hooks, captures of others, groups, parts and buckets, the environment, the
+// end.
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,5 +1,6 @@
-// Driver calls of longer lives of regions made to fail, one a time or for good: shapes that change and go, groups,
-// parts, page-locked arguments, tables. Results are right or the plain run's own error comes out; nothing leaks.
+// Driver calls of longer lives of regions made to fail, one a time or for good: shapes that change and go,
+// groups, parts, page-locked arguments, tables. Results are right or the plain run's own error comes out;
+// nothing leaks.
 #include "replay_support.h"
 #include "rondo/replay/playable.h"
 #include "rondo/replay_group.h"

@@ -1,15 +1,18 @@
 // Regions in a group, parts and buckets.
+#include "rondo/replay_group.h"
+
 #include "replay_support.h"
 #include "rondo/replay_buckets.h"
-#include "rondo/replay_group.h"
 #include "rondo/replay_parts.h"
 
 namespace rondo::replay {
 namespace {
 
 TEST_F(Regions, AGroupDecidesTogetherAndStaysRight) {
-  Region first("first", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
-  Region second("second", [&](CUstream s, const float* y, float* z, int n) { w_.do_axpy(s, y, z, n, 2); }, quiet_);
+  Region first(
+      "first", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
+  Region second(
+      "second", [&](CUstream s, const float* y, float* z, int n) { w_.do_axpy(s, y, z, n, 2); }, quiet_);
   Group group("both", {&first, &second});
   const Floats x(w_, 8);
   int steps = 0;
@@ -29,16 +32,21 @@ TEST_F(Regions, AGroupDecidesTogetherAndStaysRight) {
 }
 
 TEST_F(Regions, ARefusedRegionIsPlainInItsGroup) {
-  Region waits("waits", [&](CUstream s, float* x, int n) {
-    w_.do_twice(s, x, n);
-    RONDO_CU(w_.d, cuStreamSynchronize(s));
-  }, quiet_);
-  Region other("other", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  Region waits(
+      "waits",
+      [&](CUstream s, float* x, int n) {
+        w_.do_twice(s, x, n);
+        RONDO_CU(w_.d, cuStreamSynchronize(s));
+      },
+      quiet_);
+  Region other(
+      "other", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
   Group group("both", {&waits, &other});
   int steps = 0;
   for (; steps < 5000 && !group.decided(); ++steps) {
     const Floats x(w_, 8);
-    group.step(w_.stream, [&] { waits(w_.stream, inout(x.data(), 8), 8), other(w_.stream, inout(x.data(), 8), 8); });
+    group.step(w_.stream,
+               [&] { waits(w_.stream, inout(x.data(), 8), 8), other(w_.stream, inout(x.data(), 8), 8); });
     ASSERT_EQ(x[1], 8);
   }
   EXPECT_TRUE(group.decided());
@@ -47,7 +55,8 @@ TEST_F(Regions, ARefusedRegionIsPlainInItsGroup) {
 }
 
 TEST_F(Regions, WhatAStepThrowsComesOutAndTheGroupGoesOn) {
-  Region one("one", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  Region one(
+      "one", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
   Group group("one", {&one});
   int steps = 0;
   for (; steps < 5000 && !group.decided(); ++steps) {
@@ -69,10 +78,18 @@ TEST_F(Regions, WhatAStepThrowsComesOutAndTheGroupGoesOn) {
 }
 
 TEST_F(Regions, ARegionIsInOneGroup) {
-  Region one("one", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
-  Region two("two", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  Region one(
+      "one", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
+  Region two(
+      "two", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, quiet_);
   const Group group("first", {&one});
-  EXPECT_NE(message_of([&] { Group again("again", {&two, &one}); }, ErrorKind::Usage).find("one is in a group"), std::string::npos);
+  EXPECT_NE(message_of(
+                [&] {
+                  Group again("again", {&two, &one});
+                },
+                ErrorKind::Usage)
+                .find("one is in a group"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { Group none("none", {}); }, ErrorKind::Usage), "");
   const Group later("later", {&two});
 }
@@ -103,7 +120,8 @@ TEST_F(Regions, PartsAroundOneThatWaitsAreGraphs) {
 TEST_F(Regions, MarkedPartsAreNeverRecorded) {
   int calls = 0;
   Parts parts("work", always(), part([&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }),
-              plain_part([&](CUstream, float*, int) { ++calls; }), part([&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }));
+              plain_part([&](CUstream, float*, int) { ++calls; }),
+              part([&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }));
   for (int call = 0; call < 10; ++call) {
     const Floats x(w_, 8, 1);
     parts(w_.stream, inout(x.data(), 8), 8);
@@ -161,14 +179,17 @@ TEST(Bucket, WrongOptionsAreRefused) {
 }
 
 TEST_F(Regions, VaryingSizesMeetRecordings) {
-  Region step("scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
+  Region step(
+      "scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
   Buckets buckets({.own_after = 0});
   const Floats x(w_, 256), y(w_, 256);
   for (int call = 0; call < 200; ++call) {
     const int n = 100 + call * 37 % 100;
     bool padded = false, cut = false;
-    buckets.run(static_cast<size_t>(n), [&](size_t m) { padded = m > static_cast<size_t>(n); },
-                [&](size_t m) { step(w_.stream, in(x.data(), m), out(y.data(), m), static_cast<int>(m)); }, [&](size_t) { cut = true; });
+    buckets.run(
+        static_cast<size_t>(n), [&](size_t m) { padded = m > static_cast<size_t>(n); },
+        [&](size_t m) { step(w_.stream, in(x.data(), m), out(y.data(), m), static_cast<int>(m)); },
+        [&](size_t) { cut = true; });
     EXPECT_EQ(padded, cut);
     ASSERT_EQ(y[n - 1], 3 * x[n - 1]);
   }

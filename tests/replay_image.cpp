@@ -247,9 +247,10 @@ TEST_F(Images, PageableMemoryIsTrustedWhenItIsStaticOrSaidToBeKept) {
   EXPECT_TRUE(careful.nodes.at(1).table.empty());
   EXPECT_NE(careful.nodes[1].why_not.find("a copy of 32 bytes from pageable host memory at 0x"),
             std::string::npos);
-  EXPECT_NE(careful.nodes[1].why_not.find(", which the work may have freed by now. Make it an argument, page-lock "
-                                          "it, or promise that it stays (Options::host_tables)"),
-            std::string::npos);
+  EXPECT_NE(
+      careful.nodes[1].why_not.find(", which the work may have freed by now. Make it an argument, page-lock "
+                                    "it, or promise that it stays (Options::host_tables)"),
+      std::string::npos);
   const Image kept = read(work, {}, Pageable::Kept);
   EXPECT_EQ(kept.nodes.at(1).why_not, "");
   EXPECT_TRUE(kept.nodes[1].pageable);

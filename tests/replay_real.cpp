@@ -1,4 +1,5 @@
-// Regions on the real driver, where there is one: what the fake cannot show, because its work is done when it is launched.
+// Regions on the real driver, where there is one: what the fake cannot show, because its work is done when it
+// is launched.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -73,15 +74,19 @@ TEST_F(RealReplay, EventsInAndOut) {
   const graph::Event made = graph::Event::create(), done = graph::Event::create();
   CUdeviceptr from[3], to[3];
   for (int i = 0; i < 3; ++i) from[i] = memory(4 * kCount), to[i] = memory(4 * kCount);
-  Region step("events", [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
-    wait(made, s);
-    for (unsigned i = 0; i < 8; ++i) plus(s, y, i ? y : x, kCount, 1);
-    record(done, s);
-  }, always());
+  Region step(
+      "events",
+      [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
+        wait(made, s);
+        for (unsigned i = 0; i < 8; ++i) plus(s, y, i ? y : x, kCount, 1);
+        record(done, s);
+      },
+      always());
   std::vector<unsigned> seen(kCount);
   for (unsigned call = 0; call < 30; ++call) {
     const CUdeviceptr x = from[call % 3], y = to[call % 3];
-    for (unsigned k = 0; k < 20; ++k) RONDO_CU(*d_, cuMemsetD8Async(x, static_cast<unsigned char>(k == 19 ? call : 99), 4 * kCount, maker));
+    for (unsigned k = 0; k < 20; ++k)
+      RONDO_CU(*d_, cuMemsetD8Async(x, static_cast<unsigned char>(k == 19 ? call : 99), 4 * kCount, maker));
     made.record(maker);
     step(worker, in(x, 4 * kCount), out(y, 4 * kCount));
     RONDO_CU(*d_, cuEventSynchronize(done));
@@ -107,11 +112,16 @@ TEST_F(RealReplay, PatchesDoNotReachWhatIsUnderWay) {
   for (const Staging staging : {Staging::never, Staging::always}) {
     Options o = always();
     o.staging = staging;
-    Region step("under way", [&](CUstream s, CUdeviceptr x, CUdeviceptr y, unsigned v) {
-      for (unsigned i = 0; i < 4; ++i) plus(s, y, i ? y : x, kCount, v);
-    }, o);
+    Region step(
+        "under way",
+        [&](CUstream s, CUdeviceptr x, CUdeviceptr y, unsigned v) {
+          for (unsigned i = 0; i < 4; ++i) plus(s, y, i ? y : x, kCount, v);
+        },
+        o);
     for (int round = 0; round < 4; ++round) {
-      for (int i = 0; i < kSets; ++i) step(stream, in(from, 4 * kCount), out(to[i], 4 * kCount), live(static_cast<unsigned>(2 + i + round)));
+      for (int i = 0; i < kSets; ++i)
+        step(stream, in(from, 4 * kCount), out(to[i], 4 * kCount),
+             live(static_cast<unsigned>(2 + i + round)));
       stream.synchronize();
       for (int i = 0; i < kSets; ++i) {
         unsigned seen = 0;
@@ -155,10 +165,13 @@ TEST_F(RealReplay, TwoDevicesInTurns) {
   for (const Policy policy : {Policy::always, Policy::auto_}) {
     Options o = always();
     o.policy = policy;
-    Region step("devices", [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
-      plus_ = now->plus;
-      for (unsigned i = 0; i < 6; ++i) plus(s, y, i ? y : x, kCount, 1);
-    }, o);
+    Region step(
+        "devices",
+        [&](CUstream s, CUdeviceptr x, CUdeviceptr y) {
+          plus_ = now->plus;
+          for (unsigned i = 0; i < 6; ++i) plus(s, y, i ? y : x, kCount, 1);
+        },
+        o);
     for (unsigned call = 0; call < 400; ++call) {
       const Place& p = places[call * 7 / 3 % 2];
       now = &p;

@@ -1,10 +1,10 @@
-// Recordings of captured work: what is launched after patching is what the work itself launches with these arguments.
-#include "rondo/replay/recording.h"
-
+// Recordings of captured work: what is launched after patching is what the work itself launches with these
+// arguments.
 #include <numeric>
 #include <random>
 
 #include "replay_captures.h"
+#include "rondo/replay/recording.h"
 
 namespace rondo::replay {
 namespace {
@@ -41,7 +41,8 @@ class Recordings : public testing::Test {
     Discovery d = search(work, a, b, pageable);
     for (const Problem& p : d.problems) ADD_FAILURE() << p.text;
     EXPECT_TRUE(d.fixed.empty());
-    return std::make_unique<Recording>(std::move(first_), std::move(image_), std::move(d.slots), a, m_.stream);
+    return std::make_unique<Recording>(std::move(first_), std::move(image_), std::move(d.slots), a,
+                                       m_.stream);
   }
   // What the kernels were given since the last call.
   std::vector<std::pair<std::string, std::vector<unsigned char>>> launched() {
@@ -69,7 +70,8 @@ class Recordings : public testing::Test {
 // ---------------------------------------------------------------- what is patched
 
 TEST_F(Recordings, ParametersOfEveryFormArePatched) {
-  const CUfunction plain = m_.kernel("plain", {8, 4, 8}), odd = m_.kernel("odd", {13}), many = m_.kernel("many", {8});
+  const CUfunction plain = m_.kernel("plain", {8, 4, 8}), odd = m_.kernel("odd", {13}),
+                   many = m_.kernel("many", {8});
   const Work work = [&](const Arguments& a) {
     m_.launch(plain, a[0].value, 7, a[1].value + 16);
     m_.launch(odd, Odd{3, a[1].value + 64, 9});  // its end
@@ -181,7 +183,8 @@ TEST_F(Recordings, CopiesAndFillsOfEveryDirectionArePatched) {
 TEST_F(Recordings, MemoryOfTheGraphStaysWhereItIs) {
   const CUfunction f = m_.kernel("add", {8, 8});
   m_.fake.bodies["add"] = [](const fake::Launched& l) {
-    *reinterpret_cast<uint64_t*>(at<uint64_t>(l.params, 0)) += *reinterpret_cast<uint64_t*>(at<uint64_t>(l.params, 8));
+    *reinterpret_cast<uint64_t*>(at<uint64_t>(l.params, 0)) +=
+        *reinterpret_cast<uint64_t*>(at<uint64_t>(l.params, 8));
   };
   const Work work = [&](const Arguments& a) {
     CUdeviceptr between = 0;
@@ -247,9 +250,8 @@ TEST_P(TablesOfAddresses, FollowTheArguments) {
   EXPECT_EQ(m_.fake.count("cuMemHostAlloc"), allocated + 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, TablesOfAddresses, testing::Bool(), [](const auto& info) {
-  return info.param ? "PageLocked" : "Pageable";
-});
+INSTANTIATE_TEST_SUITE_P(Both, TablesOfAddresses, testing::Bool(),
+                         [](const auto& info) { return info.param ? "PageLocked" : "Pageable"; });
 
 TEST_F(Recordings, ATableThatIsPatchedBeforeItIsReadIsWrittenInPlace) {
   const CUfunction sum = sum_kernel(&m_);
@@ -360,7 +362,8 @@ TEST_F(Recordings, AFailureNamesTheNodeAndTheNextPatchSetsThemAll) {
   c[0] = m_.argument(64);
   m_.fake.fail_function("cuGraphExecKernelNodeSetParams", CUDA_ERROR_INVALID_VALUE);
   const std::string text = message_of([&] { r->patch(c, m_.stream); }, ErrorKind::Device);
-  EXPECT_NE(text.find("cuGraphExecKernelNodeSetParams failed: CUDA_ERROR_INVALID_VALUE"), std::string::npos) << text;
+  EXPECT_NE(text.find("cuGraphExecKernelNodeSetParams failed: CUDA_ERROR_INVALID_VALUE"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("kernel node scale"), std::string::npos) << text;
   m_.fake.no_faults();
   EXPECT_EQ(r->patch(c, m_.stream), 3u);  // all nodes, although no argument changed
@@ -370,7 +373,11 @@ TEST_F(Recordings, AFailureNamesTheNodeAndTheNextPatchSetsThemAll) {
   work(c);
   EXPECT_EQ(launched(), graph);
   m_.fake.fail_function("cuGraphExecMemsetNodeSetParams", CUDA_ERROR_INVALID_VALUE);
-  EXPECT_NE(message_of([&] { r->patch(buffers({64, 64}), m_.stream); }, ErrorKind::Device)
+  EXPECT_NE(message_of(
+                [&] {
+                  r->patch(buffers({64, 64}), m_.stream);
+                },
+                ErrorKind::Device)
                 .find("cuGraphExecMemsetNodeSetParams failed"),
             std::string::npos);
 }
@@ -471,13 +478,15 @@ TEST_F(Recordings, OtherNumbersOfArgumentsAreRefused) {
 TEST_F(Recordings, StructureDoesNotDependOnAddresses) {
   const CUfunction f = m_.kernel("f", {8}), g = m_.kernel("g", {8});
   const auto structure = [&](CUfunction k) {
-    return record([&](const Arguments& a) { m_.launch(k, a[0].value); }, buffers({8}), buffers({8}))->structure();
+    return record([&](const Arguments& a) { m_.launch(k, a[0].value); }, buffers({8}), buffers({8}))
+        ->structure();
   };
   EXPECT_EQ(structure(f), structure(f));
   EXPECT_NE(structure(f), structure(g));
 }
 
-// ---------------------------------------------------------------- what is found to be impossible, in captures
+// ---------------------------------------------------------------- what is found to be impossible, in
+// captures
 
 TEST_F(Recordings, WorkThatRemembersOrChoosesByAddressIsSeen) {
   const CUfunction f = m_.kernel("f", {8}), g = m_.kernel("g", {8});
@@ -492,10 +501,13 @@ TEST_F(Recordings, WorkThatRemembersOrChoosesByAddressIsSeen) {
               m_.launch(f, remembered);
             }).find("kernel node f (0): remembers the address"),
             std::string::npos);
-  EXPECT_NE(problem([&](const Arguments& of) { m_.launch(of[0].value == a[0].value ? f : g, of[0].value); })
-                .find("kernel node f (0): another kernel in another capture"),
+  EXPECT_NE(problem([&](const Arguments& of) {
+              m_.launch(of[0].value == a[0].value ? f : g, of[0].value);
+            }).find("kernel node f (0): another kernel in another capture"),
             std::string::npos);
-  EXPECT_NE(problem([&](const Arguments& of) { m_.launch(f, of[0].value | uint64_t{1} << 63); }).find("argument 0 with"),
+  EXPECT_NE(problem([&](const Arguments& of) {
+              m_.launch(f, of[0].value | uint64_t{1} << 63);
+            }).find("argument 0 with"),
             std::string::npos);
   EXPECT_NE(problem([&](const Arguments& of) {
               m_.launch(f, of[0].value);
@@ -534,7 +546,8 @@ TEST_F(Recordings, AnyWorkIsLaunchedAsItLaunchesItself) {
     const Work work = [&](const Arguments& a) {
       for (const Step& s : steps) {
         std::vector<uint8_t> block = s.block;
-        for (const auto& [offset, argument, addend] : s.words) put(&block, offset, a[argument].value + addend);
+        for (const auto& [offset, argument, addend] : s.words)
+          put(&block, offset, a[argument].value + addend);
         if (s.kind == 0) {
           m_.launch_packed(s.f, block);
         } else if (s.kind == 1) {

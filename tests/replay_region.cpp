@@ -51,8 +51,8 @@ TEST_F(Regions, WhatDidNotChangeCostsALaunchAndWhatChangedItsNodes) {
   };
   for (int i = 0; i < 4; ++i) call(x);
   EXPECT_EQ(call(x), (std::vector<std::string>{"cuStreamIsCapturing", "cuCtxGetCurrent", "cuGraphLaunch"}));
-  EXPECT_EQ(call(other), (std::vector<std::string>{"cuStreamIsCapturing", "cuCtxGetCurrent", "cuGraphExecKernelNodeSetParams",
-                                                   "cuGraphLaunch"}));
+  EXPECT_EQ(call(other), (std::vector<std::string>{"cuStreamIsCapturing", "cuCtxGetCurrent",
+                                                   "cuGraphExecKernelNodeSetParams", "cuGraphLaunch"}));
   EXPECT_EQ(call(other).size(), 3u);
 }
 
@@ -96,7 +96,8 @@ TEST_F(Regions, AShapeRunsPlainlyUntilItComesAgain) {
 
 TEST_F(Regions, TheWorkIsCalledTwiceMoreForARecording) {
   int called = 0;
-  Region step("counts", [&](CUstream s, float* x, int n) { ++called, w_.do_twice(s, x, n); }, always());
+  Region step(
+      "counts", [&](CUstream s, float* x, int n) { ++called, w_.do_twice(s, x, n); }, always());
   const Floats x(w_, 8);
   for (int i = 0; i < 10; ++i) step(w_.stream, inout(x.data(), 8), 8);
   EXPECT_EQ(called, 4);  // the first call; two captures and the plain run of the second
@@ -106,7 +107,9 @@ TEST_F(Regions, TheWorkIsCalledTwiceMoreForARecording) {
 // ---------------------------------------------------------------- scalars
 
 TEST_F(Regions, ALiveScalarIsPatched) {
-  Region step("axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a); }, always());
+  Region step(
+      "axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a); },
+      always());
   const Floats x(w_, 4);
   for (int call = 0; call < 12; ++call) {
     const Floats y(w_, 4, 0);
@@ -120,10 +123,13 @@ TEST_F(Regions, ALiveScalarIsPatched) {
 
 TEST_F(Regions, SpecialValuesOfALiveScalarHaveTheirOwnRecording) {
   // As libraries do: nothing is launched for 0.
-  Region step("axpy", [&](CUstream s, const float* x, float* y, int n, float a) {
-    if (a != 0) w_.do_axpy(s, x, y, n, a);
-    w_.do_twice(s, y, n);
-  }, always());
+  Region step(
+      "axpy",
+      [&](CUstream s, const float* x, float* y, int n, float a) {
+        if (a != 0) w_.do_axpy(s, x, y, n, a);
+        w_.do_twice(s, y, n);
+      },
+      always());
   const Floats x(w_, 4);
   for (int call = 0; call < 20; ++call) {
     const Floats y(w_, 4, 0);
@@ -135,7 +141,9 @@ TEST_F(Regions, SpecialValuesOfALiveScalarHaveTheirOwnRecording) {
 }
 
 TEST_F(Regions, ALiveScalarThatIsComputedWithBelongsToTheSignature) {
-  Region step("axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a * a); }, always());
+  Region step(
+      "axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a * a); },
+      always());
   const Floats x(w_, 4);
   for (int call = 0; call < 24; ++call) {
     const Floats y(w_, 4, 0);
@@ -148,7 +156,9 @@ TEST_F(Regions, ALiveScalarThatIsComputedWithBelongsToTheSignature) {
 }
 
 TEST_F(Regions, APlainScalarIsPartOfTheSignature) {
-  Region step("axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a); }, always());
+  Region step(
+      "axpy", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_axpy(s, x, y, n, a); },
+      always());
   const Floats x(w_, 4);
   for (int call = 0; call < 12; ++call) {
     const Floats y(w_, 4, 0);
@@ -164,7 +174,10 @@ TEST_F(Regions, AStructIsAScalar) {
     int n, m;
     float a;
   };
-  Region step("axpy", [&](CUstream s, const float* x, float* y, Shape shape) { w_.do_axpy(s, x, y, shape.n, shape.a); }, always());
+  Region step(
+      "axpy",
+      [&](CUstream s, const float* x, float* y, Shape shape) { w_.do_axpy(s, x, y, shape.n, shape.a); },
+      always());
   const Floats x(w_, 4);
   for (int call = 0; call < 12; ++call) {
     const Floats y(w_, 4, 0);
@@ -177,7 +190,8 @@ TEST_F(Regions, AStructIsAScalar) {
 // ---------------------------------------------------------------- buffers that are out of the usual
 
 TEST_F(Regions, AlignmentBelongsToTheSignature) {
-  Region step("scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
+  Region step(
+      "scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
   for (int call = 0; call < 20; ++call) {
     const Floats x(w_, 8, 1, call % 2), y(w_, 8, 0);
     step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
@@ -188,7 +202,8 @@ TEST_F(Regions, AlignmentBelongsToTheSignature) {
 }
 
 TEST_F(Regions, BuffersThatShareMemoryArePlain) {
-  Region step("scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
+  Region step(
+      "scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, always());
   const Floats x(w_, 16);
   for (int call = 0; call < 4; ++call) {
     for (int i = 0; i < 16; ++i) x[i] = 1;
@@ -210,10 +225,13 @@ TEST_F(Regions, BuffersThatShareMemoryArePlain) {
 }
 
 TEST_F(Regions, NullAndEmptyBuffers) {
-  Region step("scale", [&](CUstream s, const float* x, const float* bias, float* y, int n) {
-    w_.do_scale(s, x, y, n, 3);
-    if (bias) w_.do_axpy(s, bias, y, n, 1);
-  }, always());
+  Region step(
+      "scale",
+      [&](CUstream s, const float* x, const float* bias, float* y, int n) {
+        w_.do_scale(s, x, y, n, 3);
+        if (bias) w_.do_axpy(s, bias, y, n, 1);
+      },
+      always());
   const Floats x(w_, 8), bias(w_, 8, 100), y(w_, 8);
   for (int call = 0; call < 12; ++call) {
     const float* b = call % 2 ? bias.data() : nullptr;
@@ -223,12 +241,19 @@ TEST_F(Regions, NullAndEmptyBuffers) {
   EXPECT_EQ(step.report().recordings.size(), 2u);
   EXPECT_GT(step.report().replays, 4u);
   const float* null = nullptr;
-  EXPECT_NE(message_of([&] { step(w_.stream, in(null, 8), in(null, 0), out(y.data(), 8), 8); }, ErrorKind::Usage).find("argument 0"), std::string::npos);
+  EXPECT_NE(
+      message_of([&] { step(w_.stream, in(null, 8), in(null, 0), out(y.data(), 8), 8); }, ErrorKind::Usage)
+          .find("argument 0"),
+      std::string::npos);
 }
 
 TEST_F(Regions, OrdinaryHostMemoryIsRefused) {
-  Region step("copy", [&](CUstream s, const float* x, float* y) { RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 16, s)); },
-              always());
+  Region step(
+      "copy",
+      [&](CUstream s, const float* x, float* y) {
+        RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 16, s));
+      },
+      always());
   const Floats y(w_, 4);
   std::vector<float> x = {1, 2, 3, 4};
   for (int call = 0; call < 4; ++call) {
@@ -241,8 +266,12 @@ TEST_F(Regions, OrdinaryHostMemoryIsRefused) {
 }
 
 TEST_F(Regions, PageLockedHostMemoryIsAnArgumentLikeOthers) {
-  Region step("copy", [&](CUstream s, const float* x, float* y) { RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 16, s)); },
-              always());
+  Region step(
+      "copy",
+      [&](CUstream s, const float* x, float* y) {
+        RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 16, s));
+      },
+      always());
   void* host[2];
   for (void*& h : host) RONDO_CU(w_.d, cuMemHostAlloc(&h, 16, 0));
   {
@@ -261,10 +290,13 @@ TEST_F(Regions, PageLockedHostMemoryIsAnArgumentLikeOthers) {
 // ---------------------------------------------------------------- what cannot be recorded
 
 TEST_F(Regions, WorkThatWaitsIsRefusedAndSaysWhy) {
-  Region step("waits", [&](CUstream s, float* x, int n) {
-    w_.do_twice(s, x, n);
-    RONDO_CU(w_.d, cuStreamSynchronize(s));
-  }, always());
+  Region step(
+      "waits",
+      [&](CUstream s, float* x, int n) {
+        w_.do_twice(s, x, n);
+        RONDO_CU(w_.d, cuStreamSynchronize(s));
+      },
+      always());
   const Floats x(w_, 8);
   for (int i = 0; i < 6; ++i) step(w_.stream, inout(x.data(), 8), 8);
   EXPECT_EQ(x[0], 64);
@@ -276,19 +308,24 @@ TEST_F(Regions, WorkThatWaitsIsRefusedAndSaysWhy) {
 }
 
 TEST_F(Regions, WorkThatUsesAnotherStreamIsRefused) {
-  Region step("elsewhere", [&](CUstream, float* x, int n) { w_.do_twice(w_.stream, x, n); }, always());
+  Region step(
+      "elsewhere", [&](CUstream, float* x, int n) { w_.do_twice(w_.stream, x, n); }, always());
   const Floats x(w_, 8);
   for (int i = 0; i < 6; ++i) step(w_.stream, inout(x.data(), 8), 8);
   EXPECT_EQ(x[0], 64);
-  EXPECT_NE(only(step.report()).reason.find("stream that it is given"), std::string::npos) << only(step.report()).reason;
+  EXPECT_NE(only(step.report()).reason.find("stream that it is given"), std::string::npos)
+      << only(step.report()).reason;
 }
 
 TEST_F(Regions, WorkThatIsNotTheSameEachTimeIsRefused) {
   int called = 0;
-  Region step("changes", [&](CUstream s, float* x, int n) {
-    w_.do_twice(s, x, n);
-    if (++called % 2) w_.do_twice(s, x, n);
-  }, always());
+  Region step(
+      "changes",
+      [&](CUstream s, float* x, int n) {
+        w_.do_twice(s, x, n);
+        if (++called % 2) w_.do_twice(s, x, n);
+      },
+      always());
   const Floats x(w_, 8);
   for (int i = 0; i < 6; ++i) step(w_.stream, inout(x.data(), 8), 8);
   EXPECT_EQ(only(step.report()).state, "refused");
@@ -297,14 +334,19 @@ TEST_F(Regions, WorkThatIsNotTheSameEachTimeIsRefused) {
 TEST_F(Regions, HiddenInputIsFoundByTheProof) {
   // The factor is no argument, and another one when it is replayed.
   float factor = 2;
-  Region step("hidden", [&](CUstream s, const float* x, float* y, int n) {
-    w_.do_scale(s, x, y, n, factor);
-  }, always());
+  Region step(
+      "hidden", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, factor); },
+      always());
   const Floats x(w_, 8), y(w_, 8);
   step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
   // Both captures see 2, the plain run that proves sees 3.
   int times = 0;
-  Region sneaky("sneaky", [&](CUstream s, const float* a, float* b, int n) { w_.do_scale(s, a, b, n, ++times > 3 ? 3.0f : 2.0f); }, always());
+  Region sneaky(
+      "sneaky",
+      [&](CUstream s, const float* a, float* b, int n) {
+        w_.do_scale(s, a, b, n, ++times > 3 ? 3.0f : 2.0f);
+      },
+      always());
   for (int i = 0; i < 4; ++i) sneaky(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
   EXPECT_EQ(only(sneaky.report()).state, "refused");
   EXPECT_NE(only(sneaky.report()).reason.find("does not do what the plain run does"), std::string::npos);
@@ -312,28 +354,36 @@ TEST_F(Regions, HiddenInputIsFoundByTheProof) {
 }
 
 TEST_F(Regions, AnOutThatIsWrittenInPartIsFound) {
-  Region step("half", [&](CUstream s, const float* x, float* y, int n) { w_.do_half(s, x, y, n); }, always());
+  Region step(
+      "half", [&](CUstream s, const float* x, float* y, int n) { w_.do_half(s, x, y, n); }, always());
   const Floats x(w_, 8), y(w_, 8, 50);
   for (int i = 0; i < 4; ++i) step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
-  EXPECT_NE(only(step.report()).reason.find("only a part of an 'out'"), std::string::npos) << only(step.report()).reason;
-  Region right("half", [&](CUstream s, const float* a, float* b, int n) { w_.do_half(s, a, b, n); }, always());
+  EXPECT_NE(only(step.report()).reason.find("only a part of an 'out'"), std::string::npos)
+      << only(step.report()).reason;
+  Region right(
+      "half", [&](CUstream s, const float* a, float* b, int n) { w_.do_half(s, a, b, n); }, always());
   for (int i = 0; i < 4; ++i) right(w_.stream, in(x.data(), 8), inout(y.data(), 8), 8);
   EXPECT_EQ(right.report().replays, 2u);
 }
 
 TEST_F(Regions, WritingBehindTheEndIsFound) {
-  Region step("long", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n + 2, 3); }, always());
+  Region step(
+      "long", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n + 2, 3); }, always());
   const Floats x(w_, 16), y(w_, 16);
   for (int i = 0; i < 4; ++i) step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8);
-  EXPECT_NE(only(step.report()).reason.find("behind its last byte"), std::string::npos) << only(step.report()).reason;
+  EXPECT_NE(only(step.report()).reason.find("behind its last byte"), std::string::npos)
+      << only(step.report()).reason;
 }
 
 TEST_F(Regions, WhatTheWorkThrowsComesOut) {
   bool broken = false;
-  Region step("throws", [&](CUstream s, float* x, int n) {
-    if (broken) throw std::runtime_error("my own");
-    w_.do_twice(s, x, n);
-  }, quiet_);
+  Region step(
+      "throws",
+      [&](CUstream s, float* x, int n) {
+        if (broken) throw std::runtime_error("my own");
+        w_.do_twice(s, x, n);
+      },
+      quiet_);
   const Floats x(w_, 8);
   for (int round = 0; round < 8; ++round) {
     step(w_.stream, inout(x.data(), 8), 8);
@@ -351,7 +401,8 @@ TEST_F(Regions, InACaptureItRunsPlainlyIntoIt) {
   const Floats x(w_, 8), y(w_, 8), z(w_, 8, 0);
   for (int i = 0; i < 4; ++i) step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
   const float before = z[0];
-  const graph::Graph g = graph::capture(w_.stream, [&] { step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8); });
+  const graph::Graph g = graph::capture(
+      w_.stream, [&] { step(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8); });
   EXPECT_EQ(g.node_count(), 2u);
   EXPECT_EQ(z[0], before);
   g.instantiate().launch(w_.stream);
@@ -359,8 +410,11 @@ TEST_F(Regions, InACaptureItRunsPlainlyIntoIt) {
 }
 
 TEST_F(Regions, ARegionInARegion) {
-  Region inner("inner", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, always());
-  Region outer("outer", [&](CUstream s, float* x, int n) { inner(s, inout(x, 8), n), inner(s, inout(x, 8), n); }, always());
+  Region inner(
+      "inner", [&](CUstream s, float* x, int n) { w_.do_twice(s, x, n); }, always());
+  Region outer(
+      "outer", [&](CUstream s, float* x, int n) { inner(s, inout(x, 8), n), inner(s, inout(x, 8), n); },
+      always());
   const Floats x(w_, 8);
   for (int i = 0; i < 5; ++i) outer(w_.stream, inout(x.data(), 8), 8);
   EXPECT_EQ(x[0], 1024);
@@ -394,11 +448,14 @@ TEST_F(Regions, SeveralThreadsOnSeveralStreams) {
 
 TEST_F(Regions, EventsInAndOutAreNodes) {
   const graph::Event made = graph::Event::create(), done = graph::Event::create();
-  Region step("events", [&](CUstream s, float* x, int n) {
-    wait(made, s);
-    w_.do_twice(s, x, n);
-    record(done, s);
-  }, always());
+  Region step(
+      "events",
+      [&](CUstream s, float* x, int n) {
+        wait(made, s);
+        w_.do_twice(s, x, n);
+        record(done, s);
+      },
+      always());
   const Floats x(w_, 8);
   made.record(w_.stream);
   for (int i = 0; i < 10; ++i) step(w_.stream, inout(x.data(), 8), 8);
@@ -420,14 +477,17 @@ TEST_F(Regions, StateIsAdvancedBeforeEachReplay) {
 TEST_F(Regions, FreedBuffersAreFoundWhenAskedFor) {
   Options o = always();
   o.check_arguments = true;
-  Region step("scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
+  Region step(
+      "scale", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
   const Floats y(w_, 8);
   auto x = std::make_unique<Floats>(w_, 8);
   const float* gone = x->data();
   for (int i = 0; i < 4; ++i) step(w_.stream, in(gone, 8), out(y.data(), 8), 8);
   EXPECT_EQ(step.report().replays, 2u);
   x.reset();
-  EXPECT_NE(message_of([&] { step(w_.stream, in(gone, 8), out(y.data(), 8), 8); }, ErrorKind::Usage).find("freed"), std::string::npos);
+  EXPECT_NE(
+      message_of([&] { step(w_.stream, in(gone, 8), out(y.data(), 8), 8); }, ErrorKind::Usage).find("freed"),
+      std::string::npos);
 }
 
 TEST_F(Regions, StagingCopiesInsteadOfPatching) {
@@ -454,9 +514,12 @@ TEST_F(Regions, RecordingsThatDifferAreBoundedAndDoNotThrash) {
   Options o = always();
   o.most_recordings = 4;
   // Another number of kernels for each shape, so that no two graphs are alike.
-  Region step("many", [&](CUstream s, float* x, int n) {
-    for (int i = 0; i < n; ++i) w_.do_twice(s, x, n);
-  }, o);
+  Region step(
+      "many",
+      [&](CUstream s, float* x, int n) {
+        for (int i = 0; i < n; ++i) w_.do_twice(s, x, n);
+      },
+      o);
   const int shapes = 8, rounds = 60;
   for (int call = 0; call < shapes * rounds; ++call) {
     const int n = call % shapes + 1;
@@ -490,12 +553,13 @@ TEST_F(Regions, RecordingsThatAreAlikeShareExecutables) {
   EXPECT_EQ(r.dropped, 0u);
   EXPECT_GT(r.replays, 200u);
   size_t shared = 0;
-  for (const RecordingReport& one : r.recordings) shared += one.reason.find("shares the executable") != std::string::npos;
+  for (const RecordingReport& one : r.recordings)
+    shared += one.reason.find("shares the executable") != std::string::npos;
   EXPECT_EQ(shared, 6u);
 }
 
-// A recording that is larger than all may be together (a library may load its kernels while one is made) leaves no room,
-// however often executables are shared: the search for room ends.
+// A recording that is larger than all may be together (a library may load its kernels while one is made)
+// leaves no room, however often executables are shared: the search for room ends.
 TEST_F(Regions, OneRecordingThatIsTooLargeEndsTheSearchForRoom) {
   Options o = always();
   o.most_bytes = 1000;
@@ -520,7 +584,8 @@ TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
   const Floats x(w_, 8), y(w_, 8), z(w_, 8);
   const auto run = [&](int calls) {
     auto step = std::make_unique<Region<decltype(two_kernels(w_))>>("two", two_kernels(w_));
-    for (int i = 0; i < calls; ++i) (*step)(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
+    for (int i = 0; i < calls; ++i)
+      (*step)(w_.stream, in(x.data(), 8), out(y.data(), 8), inout(z.data(), 8), 8);
     return step->report();
   };
   const RegionReport first = run(1500);
@@ -534,11 +599,15 @@ TEST_F(Regions, ADecisionIsRememberedByTheNextProcess) {
 
 // Sizes that never come again, and grids that follow them.
 TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
-  Region step("sizes", [&](CUstream s, const float* x, float* y, int n, float a) {
-    void* args[] = {&x, &y, &n, &a};
-    RONDO_CU(w_.d, cuLaunchKernel(w_.scale, static_cast<unsigned>(n + 31) / 32, 1, 1, 32, 1, 1, 0, s, args, nullptr));
-    w_.do_axpy(s, x, y, n, 2);
-  }, always());
+  Region step(
+      "sizes",
+      [&](CUstream s, const float* x, float* y, int n, float a) {
+        void* args[] = {&x, &y, &n, &a};
+        RONDO_CU(w_.d, cuLaunchKernel(w_.scale, static_cast<unsigned>(n + 31) / 32, 1, 1, 32, 1, 1, 0, s,
+                                      args, nullptr));
+        w_.do_axpy(s, x, y, n, 2);
+      },
+      always());
   const Floats x(w_, 600);
   for (int n = 1; n <= 500; ++n) {
     const Floats y(w_, n, 0);
@@ -548,7 +617,8 @@ TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
   }
   const RegionReport r = step.report();
   EXPECT_GT(r.recaptures, 480u);
-  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams"), 2u);  // the one that is proved first, and the one for all
+  EXPECT_EQ(w_.fake.count("cuGraphInstantiateWithParams"),
+            2u);  // the one that is proved first, and the one for all
   EXPECT_NE(text(std::vector{r}).find("new signatures"), std::string::npos);
 }
 
@@ -556,7 +626,8 @@ TEST_F(Regions, NewSignaturesAreCapturedAndLaunchedThroughOneExecutable) {
 TEST_F(Regions, ASignatureThatCameOnceCostsNoEntry) {
   Options o = always();
   o.recapture = false;
-  Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
+  Region step(
+      "sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
   const Floats x(w_, 5200), y(w_, 5200);
   for (int n = 1; n < 5000; ++n) step(w_.stream, in(x.data(), n), out(y.data(), n), n);
   EXPECT_TRUE(step.report().recordings.empty());
@@ -568,7 +639,8 @@ TEST_F(Regions, ASignatureThatCameOnceCostsNoEntry) {
 }
 
 TEST_F(Regions, NewSignaturesEndWithAChoiceToo) {
-  Region step("sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
+  Region step(
+      "sizes", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, quiet_);
   const Floats x(w_, 3000), y(w_, 3000);
   int n = 1;
   for (; n < 3000 && (n < 20 || step.report().recapture == "timing"); ++n) {
@@ -581,9 +653,13 @@ TEST_F(Regions, NewSignaturesEndWithAChoiceToo) {
 
 TEST_F(Regions, WhatALaunchWouldReadTooLateIsNotRecaptured) {
   std::vector<float> host(3000);
-  Region step("upload", [&](CUstream s, float* y, int n) {
-    RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), host.data(), 4 * static_cast<size_t>(n), s));
-  }, always());
+  Region step(
+      "upload",
+      [&](CUstream s, float* y, int n) {
+        RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), host.data(),
+                                         4 * static_cast<size_t>(n), s));
+      },
+      always());
   const Floats y(w_, 3000);
   for (int n = 1; n < 40; ++n) {
     host[static_cast<size_t>(n - 1)] = static_cast<float>(n);
@@ -591,7 +667,8 @@ TEST_F(Regions, WhatALaunchWouldReadTooLateIsNotRecaptured) {
     ASSERT_EQ(y[n - 1], static_cast<float>(n));
   }
   EXPECT_EQ(step.report().recaptures, 0u);
-  EXPECT_NE(step.report().recapture.find("pageable host memory"), std::string::npos) << step.report().recapture;
+  EXPECT_NE(step.report().recapture.find("pageable host memory"), std::string::npos)
+      << step.report().recapture;
 }
 
 TEST_F(Regions, ResetForgets) {
@@ -610,8 +687,8 @@ TEST_F(Regions, ResetForgets) {
 
 // ---------------------------------------------------------------- faults
 
-// Every driver call of a region's life made to fail, one a time: the results stay right, nothing leaks, the region
-// goes on.
+// Every driver call of a region's life made to fail, one a time: the results stay right, nothing leaks, the
+// region goes on.
 TEST_F(Regions, WhicheverCallFailsTheResultsAreRight) {
   long faults = 0, errors = 0;
   for (const Policy policy : {Policy::always, Policy::auto_}) {
@@ -642,7 +719,8 @@ TEST_F(Regions, WhicheverCallFailsTheResultsAreRight) {
             }
             if (!threw) {
               EXPECT_EQ(y[3], 3 * from[3]) << "fault " << k << " in " << w.fake.failed() << ", call " << call;
-              EXPECT_EQ(z[3], static_cast<float>(call) + 6 * from[3]) << "fault " << k << " in " << w.fake.failed() << ", call " << call;
+              EXPECT_EQ(z[3], static_cast<float>(call) + 6 * from[3])
+                  << "fault " << k << " in " << w.fake.failed() << ", call " << call;
             }
           }
           hit = !w.fake.failed().empty();

@@ -15,11 +15,13 @@ namespace rondo::replay {
 
 using test::message_of;
 
-// A context that is current, a stream, and kernels: axpy(x, y, n, a): y = a x + y; scale(x, y, n, a): y = a x.
+// A context that is current, a stream, and kernels: axpy(x, y, n, a): y = a x + y; scale(x, y, n, a): y = a
+// x.
 struct World {
   explicit World(int version = 13000) : fake(version), d(fake.table()) {
     fake.kernels = {"axpy", "scale", "twice", "half"};
-    fake.parameter_bytes = {{"axpy", {8, 8, 4, 4}}, {"scale", {8, 8, 4, 4}}, {"twice", {8, 4}}, {"half", {8, 8, 4}}};
+    fake.parameter_bytes = {
+        {"axpy", {8, 8, 4, 4}}, {"scale", {8, 8, 4, 4}}, {"twice", {8, 4}}, {"half", {8, 8, 4}}};
     fake.bodies["axpy"] = [](const fake::Launched& l) {
       for (int i = 0; i < number<int>(l, 16); ++i) at(l, 8)[i] += number<float>(l, 20) * at(l, 0)[i];
     };
@@ -54,8 +56,12 @@ struct World {
   void launch(CUstream s, CUfunction f, std::vector<void*> arguments) const {
     RONDO_CU(d, cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, s, arguments.data(), nullptr));
   }
-  void do_axpy(CUstream s, const float* x, float* y, int n, float a) const { launch(s, axpy, {&x, &y, &n, &a}); }
-  void do_scale(CUstream s, const float* x, float* y, int n, float a) const { launch(s, scale, {&x, &y, &n, &a}); }
+  void do_axpy(CUstream s, const float* x, float* y, int n, float a) const {
+    launch(s, axpy, {&x, &y, &n, &a});
+  }
+  void do_scale(CUstream s, const float* x, float* y, int n, float a) const {
+    launch(s, scale, {&x, &y, &n, &a});
+  }
   void do_twice(CUstream s, float* x, int n) const { launch(s, twice, {&x, &n}); }
   void do_half(CUstream s, const float* x, float* y, int n) const { launch(s, half, {&x, &y, &n}); }
 
@@ -65,7 +71,9 @@ struct World {
     std::memcpy(&v, l.params.data() + offset, sizeof v);
     return v;
   }
-  static float* at(const fake::Launched& l, size_t offset) { return reinterpret_cast<float*>(number<uint64_t>(l, offset)); }
+  static float* at(const fake::Launched& l, size_t offset) {
+    return reinterpret_cast<float*>(number<uint64_t>(l, offset));
+  }
 
   fake::FakeDriver fake;
   const driver::Driver& d;

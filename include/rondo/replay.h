@@ -1,19 +1,20 @@
 // GPU work recorded once and replayed as a CUDA graph with this call's arguments, kept only where it pays.
 //
 //     replay::Region step("step", [&](CUstream s, const float* x, float* y, int n, float a) {
-//       scale<<<(n + 255) / 256, 256, 0, s>>>(x, y, n, a);        // own kernels, cuBLAS, anything on a stream
+//       scale<<<(n + 255) / 256, 256, 0, s>>>(x, y, n, a);        // own kernels, cuBLAS, anything on a
+//       stream
 //     });
 //     step(stream, replay::in(x, n), replay::out(y, n), n, replay::live(a));    // as often as needed
 //
 // The work is a function of its arguments: what changes from call to call is an argument, and so is every
-// buffer that it writes. What it captures by reference must stay where it is (weights) and may not change what
-// the work launches. It puts all of its work into the stream that it is given (or into streams forked from it
-// by events and joined again), synchronises nothing, and is a proper function: while it is recorded it is
-// called with other addresses, twice and where something is not explained some times more, and nothing of
-// that is executed.
+// buffer that it writes. What it captures by reference must stay where it is (weights) and may not change
+// what the work launches. It puts all of its work into the stream that it is given (or into streams forked
+// from it by events and joined again), synchronises nothing, and is a proper function: while it is recorded
+// it is called with other addresses, twice and where something is not explained some times more, and nothing
+// of that is executed.
 //
-// A signature (kinds, sizes and alignment of the buffers, values of plain scalars, the context and with it the
-// device) is recorded when it comes again: twice at addresses that share nothing; what differs is where
+// A signature (kinds, sizes and alignment of the buffers, values of plain scalars, the context and with it
+// the device) is recorded when it comes again: twice at addresses that share nothing; what differs is where
 // the arguments sit; the recording is proved on fresh buffers against a plain run, with the recorded ones
 // poisoned; and from there on plain and graph are timed in turns on live calls until it is clear which one is
 // faster. Signatures that come once are plain; where there are many of them, their calls are captured one by
@@ -22,7 +23,8 @@
 //
 // Calls of a region may come from several threads and on several streams: they are put into their streams one
 // after the other. A region that is called while its stream is being captured runs plainly, into the capture.
-// Errors: only those that the work itself throws in a plain run, and Error(Usage) for arguments that are none.
+// Errors: only those that the work itself throws in a plain run, and Error(Usage) for arguments that are
+// none.
 #pragma once
 #include <cuda.h>
 
@@ -100,8 +102,9 @@ inline AddressBuffer in(CUdeviceptr data, size_t bytes) noexcept { return {data,
 inline AddressBuffer out(CUdeviceptr data, size_t bytes) noexcept { return {data, bytes, Kind::Out}; }
 inline AddressBuffer inout(CUdeviceptr data, size_t bytes) noexcept { return {data, bytes, Kind::InOut}; }
 // A scalar that the kernels take as it is (a learning rate, an alpha). One that is computed with on the way
-// (n * 4), or that decides what is launched, is found to be so and becomes part of the signature. 0, 1, -1 and
-// what is not finite have recordings of their own, because libraries treat them specially. An integer costs a capture more.
+// (n * 4), or that decides what is launched, is found to be so and becomes part of the signature. 0, 1, -1
+// and what is not finite have recordings of their own, because libraries treat them specially. An integer
+// costs a capture more.
 template <class T>
 LiveScalar<T> live(const T& value) noexcept {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) >= 4, "a live scalar is a number of 4 or 8 bytes");
@@ -135,19 +138,22 @@ struct Options {
   Proof proof = Proof::exact;
   double tolerance = 1e-5;
   Staging staging = Staging::auto_;
-  // Ordinary host memory that the work copies from (a table of pointers that it fills, say) is still there and unchanged
-  // when the work returns. Such a table is then found, kept and patched. Without this promise only static and
-  // page-locked memory is read, as reading what is freed by then would make pointers of anything.
+  // Ordinary host memory that the work copies from (a table of pointers that it fills, say) is still there
+  // and unchanged when the work returns. Such a table is then found, kept and patched. Without this promise
+  // only static and page-locked memory is read, as reading what is freed by then would make pointers of
+  // anything.
   bool host_tables = false;
-  // Calls whose signature does not come again are captured one by one and launched through one executable graph, where
-  // that is faster than plain: sizes that follow the data, grids that follow sizes. One of them is recorded and proved first.
+  // Calls whose signature does not come again are captured one by one and launched through one executable
+  // graph, where that is faster than plain: sizes that follow the data, grids that follow sizes. One of them
+  // is recorded and proved first.
   bool recapture = true;
-  unsigned plain_calls = 1;        // of a signature before it is recorded
-  unsigned most_recordings = 64;   // that the region keeps
+  unsigned plain_calls = 1;                   // of a signature before it is recorded
+  unsigned most_recordings = 64;              // that the region keeps
   uint64_t most_bytes = uint64_t{256} << 20;  // of device memory for them, as the driver reports it
-  unsigned most_failures = 3;      // then a signature stays plain
-  // Called before each launch of a recording, with the stream: for state that plain calls advance on the host,
-  // such as the offset of a random generator. As the work itself, by several threads at a time if these call the region.
+  unsigned most_failures = 3;                 // then a signature stays plain
+  // Called before each launch of a recording, with the stream: for state that plain calls advance on the
+  // host, such as the offset of a random generator. As the work itself, by several threads at a time if these
+  // call the region.
   std::function<void(CUstream)> before_replay;
   // Kept as long as the region: library handles, workspaces, weights.
   std::vector<std::shared_ptr<const void>> keep;
@@ -170,12 +176,12 @@ struct RecordingReport {
   std::string choice;     // "plain", "graph"
   std::string reason;     // in words: why this choice, or why there is no recording
   size_t nodes = 0, kernels = 0, slots = 0;
-  uint64_t patched_nodes = 0;           // in all replays so far
-  uint64_t copied_bytes_a_call = 0;     // by staging
-  uint64_t device_bytes = 0;            // as the driver reports, with what is staged
-  double record_ms = 0;                 // all of recording and proving
-  double pays_after_calls = 0;          // recording, divided by what a call gains; 0: never
-  bool remembered = false;              // the decision is from an earlier process
+  uint64_t patched_nodes = 0;        // in all replays so far
+  uint64_t copied_bytes_a_call = 0;  // by staging
+  uint64_t device_bytes = 0;         // as the driver reports, with what is staged
+  double record_ms = 0;              // all of recording and proving
+  double pays_after_calls = 0;       // recording, divided by what a call gains; 0: never
+  bool remembered = false;           // the decision is from an earlier process
   uint64_t plain_calls = 0, replays = 0;
   std::vector<Alternative> alternatives;
 };
@@ -190,8 +196,8 @@ struct RegionReport {
 };
 
 // ---------------------------------------------------------------- events
-// For work that waits for, or marks, what is outside of it: an event that a plain call and every replay waits for, or
-// records anew. (In a capture that takes another call of the driver than outside.) Errors: Device.
+// For work that waits for, or marks, what is outside of it: an event that a plain call and every replay waits
+// for, or records anew. (In a capture that takes another call of the driver than outside.) Errors: Device.
 void wait(CUevent event, CUstream stream);
 void record(CUevent event, CUstream stream);
 
@@ -226,11 +232,12 @@ class RegionBase {
   //   replay                                  not at all
   //   plain                                   once
   //   of a new signature, captured by itself  once, into the capture; once more where that fails, plainly
-  //   recorded                                once plainly, and into captures: two where all is explained; one
+  //   recorded                                once plainly, and into captures: two where all is explained;
+  //   one
   //                                           more for each time that live scalars turn out to belong to the
-  //                                           signature; to find out which buffer is not explained, two and one
-  //                                           a buffer. With Proof::off the plain one is left out where the
-  //                                           recording is made: the call is its first replay
+  //                                           signature; to find out which buffer is not explained, two and
+  //                                           one a buffer. With Proof::off the plain one is left out where
+  //                                           the recording is made: the call is its first replay
   void call(CUstream stream, std::span<const Argument> arguments, const detail::WorkRef& work);
 
   RegionReport report() const;
@@ -257,7 +264,8 @@ constexpr Element element_of() noexcept {
 template <class T>
 struct Traits {  // a plain scalar or struct: by value, in words of 8 bytes
   static_assert(std::is_trivially_copyable_v<T>, "a plain argument is copied byte by byte");
-  static_assert(!std::is_pointer_v<T>, "say how the work uses a pointer: replay::in(p, n), out(p, n) or inout(p, n)");
+  static_assert(!std::is_pointer_v<T>,
+                "say how the work uses a pointer: replay::in(p, n), out(p, n) or inout(p, n)");
   static constexpr size_t kWords = (sizeof(T) + 7) / 8;
   static void pack(const T& from, Argument* to) noexcept {
     alignas(T) char raw[sizeof(T)];
@@ -265,7 +273,8 @@ struct Traits {  // a plain scalar or struct: by value, in words of 8 bytes
     // What lies between members is no value: it would make a signature of each call.
 #if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_clear_padding)
-    if constexpr (!std::has_unique_object_representations_v<T>) __builtin_clear_padding(reinterpret_cast<T*>(raw));
+    if constexpr (!std::has_unique_object_representations_v<T>)
+      __builtin_clear_padding(reinterpret_cast<T*>(raw));
 #endif
 #endif
     for (size_t w = 0; w < kWords; ++w) {
@@ -325,7 +334,8 @@ auto pack(const Args&... args) noexcept {
 // Calls `work` with the stream and what the Arguments are of Args.
 template <class... Args, class Work>
 WorkRef work_ref(Work& work) noexcept {
-  return {const_cast<void*>(static_cast<const void*>(&work)), [](void* object, CUstream stream, const Argument* a) {
+  return {const_cast<void*>(static_cast<const void*>(&work)),
+          [](void* object, CUstream stream, const Argument* a) {
             [[maybe_unused]] size_t next = 0;
             // In braces the order of evaluation is the order of writing.
             std::tuple<CUstream, decltype(Traits<Args>::unpack(a))...> all{

@@ -1,4 +1,5 @@
-// Sizes rounded up to few, so that varying shapes meet recordings: the caller pads, Rondo counts what it costs.
+// Sizes rounded up to few, so that varying shapes meet recordings: the caller pads, Rondo counts what it
+// costs.
 //
 //     replay::Buckets buckets;                             // powers of two and the steps between
 //     buckets.run(n, [&](size_t m) { pad(x, n, m); },      // only when m > n
@@ -42,17 +43,20 @@ class Buckets {
   struct Report {
     uint64_t calls = 0, padded = 0, elements = 0, wasted = 0;
     size_t different_sizes = 0, different_buckets = 0;
-    double waste() const noexcept { return elements + wasted ? static_cast<double>(wasted) / static_cast<double>(elements + wasted) : 0; }
+    double waste() const noexcept {
+      return elements + wasted ? static_cast<double>(wasted) / static_cast<double>(elements + wasted) : 0;
+    }
   };
   Report report() const;
-  std::string text() const;  // "1,000 calls of 311 sizes in 24 buckets, 912 padded, 9.8 % of the work is padding"
+  std::string text()
+      const;  // "1,000 calls of 311 sizes in 24 buckets, 912 padded, 9.8 % of the work is padding"
 
  private:
   size_t bucket_of(size_t n) const noexcept;
   BucketOptions options_;
   Report report_;
-  std::unordered_map<size_t, unsigned> seen_;         // how often a size came; at most kMostSizes
-  std::unordered_map<size_t, unsigned> run_;          // how often a bucket ran
+  std::unordered_map<size_t, unsigned> seen_;  // how often a size came; at most kMostSizes
+  std::unordered_map<size_t, unsigned> run_;   // how often a bucket ran
 };
 
 }  // namespace rondo::replay

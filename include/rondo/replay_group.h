@@ -3,11 +3,12 @@
 //     replay::Group group("model", {&encode, &attend, &decode});
 //     for (...) group.step(stream, [&] { encode(stream, ...); attend(stream, ...); decode(stream, ...); });
 //
-// A region that decides by itself sees its own calls only; whether a launch is hidden behind the work of the region
-// before it, nobody knows but the whole. In a group the regions' own timing is off; once each has a recording for what
-// it is called with, assignments are compared in pairs of whole steps (replay/joint.h) until one is clear. A region
-// that is refused stays plain, and takes part as such. One thread at a time calls step(); the regions must outlive the
-// group, and be of Policy::auto_. When the group goes, they keep what it chose.
+// A region that decides by itself sees its own calls only; whether a launch is hidden behind the work of the
+// region before it, nobody knows but the whole. In a group the regions' own timing is off; once each has a
+// recording for what it is called with, assignments are compared in pairs of whole steps (replay/joint.h)
+// until one is clear. A region that is refused stays plain, and takes part as such. One thread at a time
+// calls step(); the regions must outlive the group, and be of Policy::auto_. When the group goes, they keep
+// what it chose.
 #pragma once
 #include "rondo/replay.h"
 

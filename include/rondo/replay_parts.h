@@ -2,15 +2,15 @@
 //
 //     replay::Parts decode("decode",
 //         replay::part([&](CUstream s, const float* x, float* y, float* z) { ... kernels ... }),
-//         replay::plain_part([&](CUstream s, const float*, float* y, float*) { ... wait, read y, decide ... }),
-//         replay::part([&](CUstream s, const float*, float* y, float* z) { ... kernels ... }));
+//         replay::plain_part([&](CUstream s, const float*, float* y, float*) { ... wait, read y, decide ...
+//         }), replay::part([&](CUstream s, const float*, float* y, float* z) { ... kernels ... }));
 //     decode(stream, replay::in(x, n), replay::inout(y, n), replay::out(z, n));
 //
-// All parts take the arguments of the whole. Neighbouring parts are one graph. Where such a graph is refused, its parts
-// are tried one by one, what cannot be captured stays plain, and what is left on both sides of it is joined again: so a
-// part that synchronises is found without being marked. Each graph is a region with a report of its own:
-// "decode[0..2)". A buffer that is Out for the whole is InOut for the parts, as one may read what another wrote.
-// One thread at a time works on a Parts.
+// All parts take the arguments of the whole. Neighbouring parts are one graph. Where such a graph is refused,
+// its parts are tried one by one, what cannot be captured stays plain, and what is left on both sides of it
+// is joined again: so a part that synchronises is found without being marked. Each graph is a region with a
+// report of its own: "decode[0..2)". A buffer that is Out for the whole is InOut for the parts, as one may
+// read what another wrote. One thread at a time works on a Parts.
 #pragma once
 #include "rondo/replay.h"
 

@@ -1,11 +1,10 @@
-#include "rondo/replay_buckets.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 
 #include "rondo/error.h"
+#include "rondo/replay_buckets.h"
 
 namespace rondo::replay {
 namespace {
@@ -16,7 +15,8 @@ Buckets::Buckets(BucketOptions options) : options_(std::move(options)) {
   const std::vector<size_t>& s = options_.sizes;
   if (std::adjacent_find(s.begin(), s.end(), std::greater_equal<>()) != s.end())
     throw Error(ErrorKind::Usage, "the sizes of buckets must rise, each one larger than the one before");
-  if (s.empty() && options_.steps == 0) throw Error(ErrorKind::Usage, "buckets need sizes, or 1 step between powers of two at least");
+  if (s.empty() && options_.steps == 0)
+    throw Error(ErrorKind::Usage, "buckets need sizes, or 1 step between powers of two at least");
 }
 
 size_t Buckets::bucket_of(size_t n) const noexcept {
@@ -55,8 +55,8 @@ Buckets::Report Buckets::report() const {
 
 std::string Buckets::text() const {
   const Report r = report();
-  return fmt::format("{} calls of {} sizes in {} buckets, {} padded, {:.1f} % of the work is padding", r.calls, r.different_sizes,
-                     r.different_buckets, r.padded, 100 * r.waste());
+  return fmt::format("{} calls of {} sizes in {} buckets, {} padded, {:.1f} % of the work is padding",
+                     r.calls, r.different_sizes, r.different_buckets, r.padded, 100 * r.waste());
 }
 
 }  // namespace rondo::replay

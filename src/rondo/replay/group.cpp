@@ -1,10 +1,9 @@
-#include "rondo/replay_group.h"
-
 #include <chrono>
 
 #include "rondo/base/trace.h"
 #include "rondo/replay/joint.h"
 #include "rondo/replay/region.h"
+#include "rondo/replay_group.h"
 
 namespace rondo::replay {
 namespace detail {
@@ -15,7 +14,8 @@ constexpr unsigned kMostWarmSteps = 64;
 // Then the step is only the caller's calls.
 bool captured(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver::driver().cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver::driver().cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 // False: what went wrong is for the caller's own calls to say, and the block is timed another time.
@@ -39,7 +39,9 @@ SelectorOptions options_of(Goal goal) {
 class GroupState {
  public:
   GroupState(std::string n, std::vector<RegionState*> all, Goal goal)
-      : name(std::move(n)), regions(std::move(all)), selector(static_cast<unsigned>(regions.size()), 2, options_of(goal)) {}
+      : name(std::move(n)),
+        regions(std::move(all)),
+        selector(static_cast<unsigned>(regions.size()), 2, options_of(goal)) {}
 
   // Each has a recording for what it is called with, or never will.
   bool warm() {
@@ -89,7 +91,8 @@ Group::Group(std::string name, std::vector<RegionBase*> regions, Goal goal) {
   for (RegionBase* r : regions) {
     if (!r->state_->join()) {
       for (detail::RegionState* joined : all) joined->leave(), joined->steer(-1);
-      throw Error(ErrorKind::Usage, "region " + r->name() + " is in a group already: a region is in one at most");
+      throw Error(ErrorKind::Usage,
+                  "region " + r->name() + " is in a group already: a region is in one at most");
     }
     all.push_back(r->state_.get());
   }
@@ -124,7 +127,8 @@ void Group::end(CUstream stream) {
   if (s.step.ends && s.open) {
     if (!detail::waited(stream)) return abandon();
     s.open = false;
-    s.selector.finish(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - s.start).count());
+    s.selector.finish(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - s.start).count());
   }
   if (!s.selector.decided()) return;
   s.settled = true;

@@ -9,9 +9,9 @@
 //
 // The search: all regions by way 0 against all by way 1 (then 2, ...); from the better one each region in its
 // turn by each of its other ways, kept where the whole step gets faster by the margin. That is (ways - 1) *
-// (1 + regions) comparisons, of 96 steps where one side is clearly faster; at most most_steps() in all (a drop
-// may cause one comparison more). What it cannot find: two regions that must change together to gain anything,
-// where all together do not.
+// (1 + regions) comparisons, of 96 steps where one side is clearly faster; at most most_steps() in all (a
+// drop may cause one comparison more). What it cannot find: two regions that must change together to gain
+// anything, where all together do not.
 #pragma once
 #include <cstdint>
 #include <span>

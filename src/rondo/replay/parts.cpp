@@ -1,12 +1,11 @@
 // Parts as pieces: runs of parts that are one region, and parts that run plainly.
-#include "rondo/replay_parts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "rondo/base/trace.h"
 #include "rondo/replay/region.h"
+#include "rondo/replay_parts.h"
 
 namespace rondo::replay {
 namespace detail {
@@ -20,8 +19,10 @@ class PartsState {
 
   void call(CUstream stream, std::span<const Argument> arguments, std::span<const WorkRef> works) {
     if (works.size() != plain_.size())
-      throw Error(ErrorKind::Usage, fmt::format("{}: {} pieces of work for {} parts", name_, works.size(), plain_.size()));
-    // Work may call its own Parts again: this call's arguments are its own, and pieces stay until the outermost is done.
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{}: {} pieces of work for {} parts", name_, works.size(), plain_.size()));
+    // Work may call its own Parts again: this call's arguments are its own, and pieces stay until the
+    // outermost is done.
     Depth in(this);
     std::vector<Argument>& within = in.arguments;
     within.assign(arguments.begin(), arguments.end());
@@ -43,7 +44,8 @@ class PartsState {
   std::string describe() const {
     std::string out;
     for (const auto& p : pieces_)
-      out += fmt::format("{}[{}..{}) {}", out.empty() ? "" : ", ", p->begin, p->end, p->region ? "graph" : "plain");
+      out += fmt::format("{}[{}..{}) {}", out.empty() ? "" : ", ", p->begin, p->end,
+                         p->region ? "graph" : "plain");
     return out;
   }
 
@@ -80,7 +82,8 @@ class PartsState {
       if (!plain_[begin] && !singly)
         while (end < plain_.size() && !plain_[end]) ++end;
       auto piece = std::make_unique<Piece>(Piece{begin, end, nullptr});
-      if (!plain_[begin]) piece->region = std::make_unique<RegionBase>(fmt::format("{}[{}..{})", name_, begin, end), options_);
+      if (!plain_[begin])
+        piece->region = std::make_unique<RegionBase>(fmt::format("{}[{}..{})", name_, begin, end), options_);
       pieces_.push_back(std::move(piece));
       begin = end;
     }
@@ -133,7 +136,8 @@ class PartsState {
 PartsBase::PartsBase(std::string name, std::vector<bool> plain, Options options)
     : state_(std::make_unique<detail::PartsState>(std::move(name), std::move(plain), std::move(options))) {}
 PartsBase::~PartsBase() = default;
-void PartsBase::call(CUstream stream, std::span<const Argument> arguments, std::span<const detail::WorkRef> works) {
+void PartsBase::call(CUstream stream, std::span<const Argument> arguments,
+                     std::span<const detail::WorkRef> works) {
   state_->call(stream, arguments, works);
 }
 std::string PartsBase::describe() const { return state_->describe(); }

@@ -9,7 +9,8 @@
 
 namespace rondo::replay {
 
-Playable::Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged)
+Playable::Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory,
+                   std::vector<bool> staged)
     : recording_(std::move(recording)),
       recorded_(std::move(recorded)),
       memory_(std::move(memory)),
@@ -31,12 +32,15 @@ size_t Playable::staged_count() const noexcept {
 
 void Playable::check_memory(std::span<const Argument> arguments) {
   for (size_t i = 0; i < memory_.size(); ++i) {
-    if (memory_[i] == Memory::None || (memory_[i] != Memory::PageLocked && !staged_[i]) || arguments[i].value == known_[i]) continue;
+    if (memory_[i] == Memory::None || (memory_[i] != Memory::PageLocked && !staged_[i]) ||
+        arguments[i].value == known_[i])
+      continue;
     const Memory now = memory_of(arguments.subspan(i, 1))[0];
     if (now != memory_[i])
-      throw OtherMemory(ErrorKind::Usage,
-                        fmt::format("{} is {} memory, and was {} memory when this was recorded: such calls are plain",
-                                    describe_argument(arguments, i), word(now), word(memory_[i])));
+      throw OtherMemory(
+          ErrorKind::Usage,
+          fmt::format("{} is {} memory, and was {} memory when this was recorded: such calls are plain",
+                      describe_argument(arguments, i), word(now), word(memory_[i])));
     known_[i] = arguments[i].value;
   }
 }
@@ -52,7 +56,8 @@ unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
   for (size_t i = 0; i < put_.size(); ++i)
     if (!staged_[i]) put_[i] = arguments[i];
   const unsigned patched = recording_->patch(put_, stream);
-  // The last play may still use what is copied to. Also on the same stream, as a new one may have an old one's handle.
+  // The last play may still use what is copied to. Also on the same stream, as a new one may have an old
+  // one's handle.
   done_->wait_in(stream);
   for (size_t i = 0; i < put_.size(); ++i)
     if (staged_[i] && arguments[i].kind != Kind::Out)
@@ -66,7 +71,8 @@ void Playable::copy_back(std::span<const Argument> arguments, CUstream stream) {
   const driver::Driver& d = driver::driver();
   // Whether something of the caller's is written.
   bool any = false;
-  for (size_t i = 0; i < put_.size(); ++i) any = any || (arguments[i].written() && arguments[i].bytes && !staged_[i]);
+  for (size_t i = 0; i < put_.size(); ++i)
+    any = any || (arguments[i].written() && arguments[i].bytes && !staged_[i]);
   for (size_t i = 0; i < put_.size(); ++i) {
     if (!staged_[i] || !arguments[i].written()) continue;
     for (int tries = 0;; ++tries) {
@@ -75,7 +81,10 @@ void Playable::copy_back(std::span<const Argument> arguments, CUstream stream) {
         break;
       } catch (const Error& e) {
         if (!any) throw;
-        if (tries) throw PartlyDone(e.kind(), fmt::format("results of a replay are lost, so what it writes is neither old nor new; begin again from the inputs: {}", e.what()));
+        if (tries)
+          throw PartlyDone(e.kind(), fmt::format("results of a replay are lost, so what it writes is neither "
+                                                 "old nor new; begin again from the inputs: {}",
+                                                 e.what()));
       }
     }
     any = true;

@@ -12,13 +12,14 @@
 
 namespace rondo::replay {
 
-// Some of what the caller owns is written and some is not, so that the call can neither be taken as done nor be done
-// again. It goes to the caller.
+// Some of what the caller owns is written and some is not, so that the call can neither be taken as done nor
+// be done again. It goes to the caller.
 struct PartlyDone : Error {
   using Error::Error;
 };
 
-// A buffer is now in another kind of memory than the recording was made for: this call is plain, and nothing has failed.
+// A buffer is now in another kind of memory than the recording was made for: this call is plain, and nothing
+// has failed.
 struct OtherMemory : Error {
   using Error::Error;
 };
@@ -26,9 +27,11 @@ struct OtherMemory : Error {
 class Playable {
  public:
   // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
-  Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory, std::vector<bool> staged);
+  Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory,
+           std::vector<bool> staged);
 
-  // How many nodes were patched. Errors: Device, before anything of the caller's is written; OtherMemory; PartlyDone.
+  // How many nodes were patched. Errors: Device, before anything of the caller's is written; OtherMemory;
+  // PartlyDone.
   unsigned play(std::span<const Argument> arguments, CUstream stream);
   // The same, where only the arguments of these numbers differ from those of the last play.
   unsigned play(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
@@ -54,9 +57,10 @@ class Playable {
   Shadow recorded_;
   std::vector<Memory> memory_;
   std::vector<bool> staged_;
-  std::vector<Argument> put_;   // with the recorded addresses of what is staged
-  // Page-locked memory is read when the graph runs, which ordinary memory in its place may not be, and a copy depends on
-  // the kind: where an address is another one, the driver is asked. The addresses that are known to be right.
+  std::vector<Argument> put_;  // with the recorded addresses of what is staged
+  // Page-locked memory is read when the graph runs, which ordinary memory in its place may not be, and a copy
+  // depends on the kind: where an address is another one, the driver is asked. The addresses that are known
+  // to be right.
   std::vector<uint64_t> known_;
   bool asks_ = false;
   void check_memory(std::span<const Argument> arguments);

@@ -21,14 +21,18 @@ std::string unsafe(const graph::GraphView& graph) {
     switch (node.kind()) {
       case graph::NodeKind::Memcpy: {
         const CUDA_MEMCPY3D c = node.memcpy();
-        if (pageable(d, c.srcMemoryType, c.srcDevice, c.srcHost) || pageable(d, c.dstMemoryType, c.dstDevice, c.dstHost))
+        if (pageable(d, c.srcMemoryType, c.srcDevice, c.srcHost) ||
+            pageable(d, c.dstMemoryType, c.dstDevice, c.dstHost))
           return "it copies from or to ordinary host memory, which a launch would do later than the call";
         break;
       }
       case graph::NodeKind::Alloc:
-      case graph::NodeKind::Free: return "it allocates memory, which graphs cannot be updated with";
-      case graph::NodeKind::Conditional: return "it has conditions of its own";
-      default: break;
+      case graph::NodeKind::Free:
+        return "it allocates memory, which graphs cannot be updated with";
+      case graph::NodeKind::Conditional:
+        return "it has conditions of its own";
+      default:
+        break;
     }
   }
   return "";

@@ -28,9 +28,9 @@ std::vector<Span64> ranges(std::span<const Argument> arguments) {
   return out;
 }
 
-// Calls the work with the same depth of stack each time. Kernels' parameters hold what nobody wrote (the gaps of structs)
-// and addresses of host variables that no kernel follows; from the same depth they come out the same, as long as the work
-// does the same.
+// Calls the work with the same depth of stack each time. Kernels' parameters hold what nobody wrote (the gaps
+// of structs) and addresses of host variables that no kernel follows; from the same depth they come out the
+// same, as long as the work does the same.
 class Level {
  public:
   template <class Call>
@@ -58,12 +58,14 @@ class Level {
   char* level_ = nullptr;
 };
 
-Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments, bool host_tables, Level* level) {
+Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments, bool host_tables,
+                 Level* level) {
   graph::Capture running;
   try {
     level->call([&] { work(running.stream(), arguments.data()); });
   } catch (const std::exception& e) {
-    // The work looked at a status and threw. Which call broke the capture, and how to mend it, the capture knows.
+    // The work looked at a status and threw. Which call broke the capture, and how to mend it, the capture
+    // knows.
     if (!running.broken()) throw;
     const std::string own = e.what();
     try {
@@ -76,7 +78,9 @@ Captured capture(const detail::WorkRef& work, std::span<const Argument> argument
   graph::Graph graph = running.end();
   Image image = read_image(graph, ranges(arguments), host_tables ? Pageable::Kept : Pageable::MayBeGone);
   if (image.nodes.empty())
-    throw Refused{"it puts nothing into the stream that it is given: give that stream to its kernels and library handles"};
+    throw Refused{
+        "it puts nothing into the stream that it is given: give that stream to its kernels and library "
+        "handles"};
   return {std::move(graph), std::move(image)};
 }
 
@@ -90,7 +94,8 @@ std::vector<Argument> only(std::span<const Argument> arguments, const std::vecto
 
 class Finder {
  public:
-  Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b, bool host_tables)
+  Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b,
+         bool host_tables)
       : work_(work),
         a_(a.arguments()),
         b_(b.arguments()),
@@ -98,7 +103,8 @@ class Finder {
         host_tables_(host_tables),
         first_(capture(work, a_, host_tables, &level_)) {}
 
-  // Of a second capture in which the arguments in `moved` are others; live ones `near`: of about the same size.
+  // Of a second capture in which the arguments in `moved` are others; live ones `near`: of about the same
+  // size.
   Discovery find(const std::vector<bool>& moved, bool near = false) {
     std::vector<Argument> second(a_.begin(), a_.end());
     for (size_t i = 0; i < second.size(); ++i) {
@@ -135,9 +141,10 @@ struct Places {
   std::string note;
 };
 
-// Slots of all arguments but the staged ones. Live scalars that are not to be found become `fixed`, buffers that are
-// not to be found are staged where they may be.
-Places find_places(Finder& finder, std::span<const Argument> arguments, Staging staging, std::vector<bool>* fixed) {
+// Slots of all arguments but the staged ones. Live scalars that are not to be found become `fixed`, buffers
+// that are not to be found are staged where they may be.
+Places find_places(Finder& finder, std::span<const Argument> arguments, Staging staging,
+                   std::vector<bool>* fixed) {
   const size_t n = arguments.size();
   Places out{{}, std::vector<bool>(n), ""};
   std::vector<bool> moved(n);
@@ -150,8 +157,8 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
       moved[i] = a.kind == Kind::Live && !special(a) && !(*fixed)[i];
     }
   }
-  // With other scalars the work may do what it never does otherwise: then they are part of the signature. A failure
-  // that has nothing to do with them does not come twice.
+  // With other scalars the work may do what it never does otherwise: then they are part of the signature. A
+  // failure that has nothing to do with them does not come twice.
   const auto find = [&](const std::vector<bool>& which, bool near) -> std::optional<Discovery> {
     for (int tries = 0;; ++tries) {
       try {
@@ -166,8 +173,8 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
       }
     }
   };
-  // An integer may be a count after all, of launches or of what is allocated: tried near first, as far from it the work
-  // might not come to an end.
+  // An integer may be a count after all, of launches or of what is allocated: tried near first, as far from
+  // it the work might not come to an end.
   std::vector<bool> integers(n);
   for (size_t i = 0; i < n; ++i)
     integers[i] = moved[i] && arguments[i].kind == Kind::Live && arguments[i].element == Element::Bytes;
@@ -197,20 +204,22 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
       const Discovery one = finder.find(alone);
       if (one.problems.empty()) continue;
       moved[i] = false, out.staged[i] = true, progress = true;
-      out.note += fmt::format("{}{} is copied: {}", out.note.empty() ? "" : "; ", describe_argument(arguments, i),
-                              join(one.problems));
+      out.note += fmt::format("{}{} is copied: {}", out.note.empty() ? "" : "; ",
+                              describe_argument(arguments, i), join(one.problems));
     }
     if (!progress) throw Refused{join(found.problems)};
   }
 }
 
-// What is worth copying at most: larger copies push what the kernels share out of the cache, which no figure of a copy by
-// itself shows (measured: 500 kernels that read the same 256 MiB took 1.7 times as long after a copy of it).
+// What is worth copying at most: larger copies push what the kernels share out of the cache, which no figure
+// of a copy by itself shows (measured: 500 kernels that read the same 256 MiB took 1.7 times as long after a
+// copy of it).
 constexpr uint64_t kMostStagedBytes = uint64_t{4} << 20;
 
-// A buffer in very many nodes is cheaper to copy than to patch, if its address changes. Twice as cheap, as patching takes
-// only the host's time, and copying the GPU's.
-void stage_by_cost(std::span<const Argument> arguments, const RecordOptions& options, CUstream stream, Places* places) {
+// A buffer in very many nodes is cheaper to copy than to patch, if its address changes. Twice as cheap, as
+// patching takes only the host's time, and copying the GPU's.
+void stage_by_cost(std::span<const Argument> arguments, const RecordOptions& options, CUstream stream,
+                   Places* places) {
   if (options.staging != Staging::auto_) return;
   std::vector<std::set<uint32_t>> nodes(arguments.size());
   for (const Slot& s : places->slots) nodes[s.argument].insert(s.node);
@@ -236,28 +245,34 @@ uint64_t free_bytes(const driver::Driver& d) {
   return d.cuMemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
 }
 
-// A buffer that is passed as a plain value is nobody's to copy: the replay that proves the recording would do the work on
-// it a second time.
+// A buffer that is passed as a plain value is nobody's to copy: the replay that proves the recording would do
+// the work on it a second time.
 void refuse_addresses(const driver::Driver& d, std::span<const Argument> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    if (a.buffer() || a.bytes != 8 || a.element != Element::Bytes || a.value < 65536 || a.value >> 56) continue;
+    if (a.buffer() || a.bytes != 8 || a.element != Element::Bytes || a.value < 65536 || a.value >> 56)
+      continue;
     unsigned type = 0;
-    if (d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.value) != CUDA_SUCCESS || !type) continue;
-    throw Refused{fmt::format("{} is an address of {} memory, passed as a plain value (words of structs count): what the work "
-                              "does with it is not known. Pass it as in, out or inout; what stays where it is, capture",
-                              describe_argument(arguments, i), type == CU_MEMORYTYPE_HOST ? "page-locked" : "device")};
+    if (d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a.value) != CUDA_SUCCESS || !type)
+      continue;
+    throw Refused{fmt::format(
+        "{} is an address of {} memory, passed as a plain value (words of structs count): what the work "
+        "does with it is not known. Pass it as in, out or inout; what stays where it is, capture",
+        describe_argument(arguments, i), type == CU_MEMORYTYPE_HOST ? "page-locked" : "device")};
   }
 }
 
-// Plain on the call's arguments, replayed on `fresh`: the results must agree, and nothing else may be touched.
-void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream stream, const RecordOptions& options,
-           const std::vector<bool>& staged, Shadow* fresh, Playable* playable, Recorded* out) {
+// Plain on the call's arguments, replayed on `fresh`: the results must agree, and nothing else may be
+// touched.
+void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream stream,
+           const RecordOptions& options, const std::vector<bool>& staged, Shadow* fresh, Playable* playable,
+           Recorded* out) {
   const graph::Stream wait = graph::Stream::borrow(stream);
   Shadow& recorded = playable->recorded();
   std::vector<uint64_t> hashes(real.size());
   {
-    const graph::RelaxedScope relaxed;  // the waits here break no capture of others; the work has the caller's own mode
+    const graph::RelaxedScope
+        relaxed;  // the waits here break no capture of others; the work has the caller's own mode
     for (size_t i = 0; i < real.size(); ++i) {
       if (!real[i].buffer() || !real[i].value) continue;
       fresh->poison(i, real[i], stream);
@@ -281,15 +296,22 @@ void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream
       if (!real[i].buffer() || !real[i].value) continue;
       const std::string name = describe_argument(real, i);
       if (std::string guard = fresh->guards_still(i, stream); !guard.empty())
-        throw Refused{fmt::format("{} is {}: the work touches more memory than it says. Give it all elements that are touched", name, guard)};
-      if (std::string differ = fresh->compare(i, real[i], options.proof, options.tolerance, stream); !differ.empty())
-        throw Refused{fmt::format("the replay does not do what the plain run does: {}: {}. It uses something that is no "
-                                  "argument, writes only a part of an 'out', or is not the same from run to run "
-                                  "(Proof::tolerance allows rounding)",
-                                  name, differ)};
+        throw Refused{fmt::format(
+            "{} is {}: the work touches more memory than it says. Give it all elements that are touched",
+            name, guard)};
+      if (std::string differ = fresh->compare(i, real[i], options.proof, options.tolerance, stream);
+          !differ.empty())
+        throw Refused{fmt::format(
+            "the replay does not do what the plain run does: {}: {}. It uses something that is no "
+            "argument, writes only a part of an 'out', or is not the same from run to run "
+            "(Proof::tolerance allows rounding)",
+            name, differ)};
       if (!staged[i] && recorded.hash(i, stream) != hashes[i])
-        throw Refused{fmt::format("the replay writes to where {} was recorded: an address that was not found. Staging::always copies "
-                                  "buffers to where the recording has them", name)};
+        throw Refused{
+            fmt::format("the replay writes to where {} was recorded: an address that was not found. "
+                        "Staging::always copies "
+                        "buffers to where the recording has them",
+                        name)};
     }
   } catch (const std::exception& e) {  // not the work's any more
     throw Refused{fmt::format("the replay that was to prove it failed: {}", e.what())};
@@ -310,7 +332,8 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (memory[i] == Memory::Pageable)
         throw Refused{describe_argument(arguments, i) +
-                      " is ordinary host memory, which copies do not read when they are replayed: use page-locked memory"};
+                      " is ordinary host memory, which copies do not read when they are replayed: use "
+                      "page-locked memory"};
       if (const int other = overlapping(arguments, i); other >= 0)
         throw Refused{share_memory(arguments, i, other)};
     }
@@ -324,10 +347,11 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
 
     Captured first = finder.take();
     const uint64_t before = free_bytes(d);
-    auto recording = std::make_unique<Recording>(std::move(first.graph), std::move(first.image), std::move(places.slots),
-                                                 recorded.arguments(), stream);
+    auto recording = std::make_unique<Recording>(std::move(first.graph), std::move(first.image),
+                                                 std::move(places.slots), recorded.arguments(), stream);
     const uint64_t after = free_bytes(d);
-    auto playable = std::make_unique<Playable>(std::move(recording), std::move(recorded), memory, places.staged);
+    auto playable =
+        std::make_unique<Playable>(std::move(recording), std::move(recorded), memory, places.staged);
     if (options.proof != Proof::off) {
       in_plain = true;
       prove(work, arguments, stream, options, places.staged, &*fresh, playable.get(), &out);
@@ -346,7 +370,8 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
     if (in_plain && out.called) throw;
     out.reason = "it throws something that is no std::exception while it is recorded";
   }
-  out.for_now = out.reason.find("OUT_OF_MEMORY") != std::string::npos || out.reason.find("bad_alloc") != std::string::npos;
+  out.for_now = out.reason.find("OUT_OF_MEMORY") != std::string::npos ||
+                out.reason.find("bad_alloc") != std::string::npos;
   return out;
 }
 

@@ -1,7 +1,8 @@
 // Work becomes a recording that is proved, or a reason why not.
 //
-// Comes in: the work and the arguments of a call. Goes out: a Playable, or words. On every way the call is done plainly
-// exactly once (see Recorded::called), the stream is clean, and what the work throws in its plain run comes out.
+// Comes in: the work and the arguments of a call. Goes out: a Playable, or words. On every way the call is
+// done plainly exactly once (see Recorded::called), the stream is clean, and what the work throws in its
+// plain run comes out.
 #pragma once
 #include <memory>
 #include <optional>
@@ -26,11 +27,11 @@ struct RecordOptions {
 struct Recorded {
   std::unique_ptr<Playable> playable;  // null: `reason` says why
   std::string reason;
-  bool for_now = false;      // it may go well another time (memory)
-  bool called = false;       // the work has been done plainly, on the call's arguments
-  std::vector<bool> fixed;   // live scalars that turned out to belong to the signature
+  bool for_now = false;     // it may go well another time (memory)
+  bool called = false;      // the work has been done plainly, on the call's arguments
+  std::vector<bool> fixed;  // live scalars that turned out to belong to the signature
   uint64_t device_bytes = 0;
-  std::string note;          // of a recording: what is staged and why
+  std::string note;  // of a recording: what is staged and why
 };
 
 // `stream` does not capture. Errors: what the work throws in its plain run.

@@ -160,7 +160,8 @@ void Recording::State::lay_out(const Image& image, const std::vector<Slot>& slot
   for (size_t k = 0; k < held.size(); ++k) {
     const NodeImage& from = *held[k];
     Node& to = nodes[k];
-    to.node = from.node.get(), to.view = from.node, to.position = static_cast<uint32_t>(held[k] - image.nodes.data()), to.kind = from.kind, to.bytes = at;
+    to.node = from.node.get(), to.view = from.node,
+    to.position = static_cast<uint32_t>(held[k] - image.nodes.data()), to.kind = from.kind, to.bytes = at;
     if (!from.bytes.empty()) std::memcpy(at, from.bytes.data(), from.bytes.size());
     if (from.kind == NodeKind::Kernel) point_at(from, at, pointer, pack, &to.kernel);
     at += aligned(from.bytes.size());
@@ -248,7 +249,8 @@ unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] 
   return s.send(tables_changed);
 }
 
-unsigned Recording::patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream) {
+unsigned Recording::patch(std::span<const Argument> arguments, std::span<const uint16_t> changed,
+                          CUstream stream) {
   State& s = *state_;
   if (s.stale || s.holder->owner != s.number) [[unlikely]]
     return patch(arguments, stream);

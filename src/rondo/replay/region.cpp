@@ -1,7 +1,7 @@
 // What a call of a region does: the state of its signature decides.
 //
-//   Plain -> (came again) record -> Timing -> Decided; Refused where it cannot be recorded. A failure on the way is a
-//   plain call and a reason. The lock is never held while the caller's work runs.
+//   Plain -> (came again) record -> Timing -> Decided; Refused where it cannot be recorded. A failure on the
+//   way is a plain call and a reason. The lock is never held while the caller's work runs.
 //
 // region_record.cpp makes and drops recordings, region_choose.cpp times and decides, region_report.cpp tells.
 #include "rondo/replay/region.h"
@@ -43,11 +43,13 @@ int Entry::match(std::span<const Argument> arguments) noexcept {
 void RegionState::call(CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
   Lock lock(fast_.lock);
   if (fast_.ready && arguments.size() == fast_.count &&
-      std::memcmp(arguments.data(), fast_.last, arguments.size_bytes()) == 0 && fast_.until_check != 1) [[likely]] {
+      std::memcmp(arguments.data(), fast_.last, arguments.size_bytes()) == 0 && fast_.until_check != 1)
+      [[likely]] {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext context = nullptr;
-    if (fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
-        fast_.current_context(&context) == CUDA_SUCCESS && context == fast_.context) [[likely]] {
+    if (fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS &&
+        capturing == CU_STREAM_CAPTURE_STATUS_NONE && fast_.current_context(&context) == CUDA_SUCCESS &&
+        context == fast_.context) [[likely]] {
       --fast_.until_check;
       if (const CUresult code = fast_.exec->try_launch(stream); code != CUDA_SUCCESS) [[unlikely]] {
         settle();
@@ -92,7 +94,8 @@ void RegionState::again(Lock* lock) noexcept {
 }
 
 // Not the arguments of the last call, or no graph.
-void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> arguments,
+                        const WorkRef& work) {
   settle();
   ++calls_;
   Entry* const e = current_.get();
@@ -101,9 +104,9 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
     CUcontext context = nullptr;
     const int fits = e->match(arguments);
     const bool checked = checks() && e->play;
-    if (fits >= 0 && fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS && capturing == CU_STREAM_CAPTURE_STATUS_NONE &&
-        fast_.current_context(&context) == CUDA_SUCCESS && context == e->key.context &&
-        (!checked || !e->selector.count_call())) [[likely]] {
+    if (fits >= 0 && fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS &&
+        capturing == CU_STREAM_CAPTURE_STATUS_NONE && fast_.current_context(&context) == CUDA_SUCCESS &&
+        context == e->key.context && (!checked || !e->selector.count_call())) [[likely]] {
       ++e->calls;
       e->used = ++clock_;
       if (e->plain_now) {
@@ -139,17 +142,21 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
   slow(lock, stream, arguments, work);
 }
 
-void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> arguments,
+                       const WorkRef& work) {
   if (policy_ == Policy::never) return plain(lock, nullptr, stream, arguments, work);
   check(arguments);
   if (check_) check_memory(arguments);
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   if (fast_.is_capturing(stream, &capturing) != CUDA_SUCCESS || capturing != CU_STREAM_CAPTURE_STATUS_NONE)
-    return plain(lock, nullptr, stream, arguments, work);  // into the capture, or to the error that the driver has for it
+    return plain(lock, nullptr, stream, arguments,
+                 work);  // into the capture, or to the error that the driver has for it
 
   CUcontext context = nullptr;
   (void)fast_.current_context(&context);
-  const auto fits = [&](const EntryPtr& e) { return e && e->key.context == context && e->match(arguments) >= 0; };
+  const auto fits = [&](const EntryPtr& e) {
+    return e && e->key.context == context && e->match(arguments) >= 0;
+  };
   EntryPtr entry = fits(current_) ? current_ : nullptr;
   bool changed = false;
   if (!entry) {
@@ -185,18 +192,21 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   if (any_overlapping(arguments, e->which_changed, &e->scratch)) {
     current_ = nullptr;
     for (size_t i = 0; i < arguments.size() && e->reason.empty(); ++i)
-      if (const int other = overlapping(arguments, i); other >= 0) e->reason = share_memory(arguments, i, other);
+      if (const int other = overlapping(arguments, i); other >= 0)
+        e->reason = share_memory(arguments, i, other);
     return plain(lock, e, stream, arguments, work);
   }
   if (e->busy) return plain(lock, e, stream, arguments, work);
   switch (e->state) {
-    case Entry::State::Refused: return plain(lock, e, stream, arguments, work);
+    case Entry::State::Refused:
+      return plain(lock, e, stream, arguments, work);
     case Entry::State::Plain:
       if (options_.most_recordings == 0 || options_.most_bytes == 0) {
         if (e->reason.empty()) e->reason = "no recording may be kept: most_recordings or most_bytes is 0";
         return plain(lock, e, stream, arguments, work);
       }
-      if (e->calls <= options_.plain_calls || e->calls < e->record_at) return fresh(lock, entry, stream, arguments, work);
+      if (e->calls <= options_.plain_calls || e->calls < e->record_at)
+        return fresh(lock, entry, stream, arguments, work);
       return record_now(lock, entry, stream, arguments, work);
     case Entry::State::Timing:
       if (checks()) return time(lock, entry, stream, arguments, work);
@@ -218,7 +228,8 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
   }
 }
 
-void RegionState::plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+void RegionState::plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments,
+                        const WorkRef& work) {
   ++plain_calls_;
   if (entry) ++entry->plain_calls;
   lock->unlock();
@@ -236,7 +247,8 @@ bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> ar
   try {
     const unsigned patched = e->play->play(arguments, stream);
     e->patched += patched, patched_ += patched;
-    e->in_place = e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
+    e->in_place =
+        e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
     ++e->replays, ++replays_;
     arm(e);
     return true;
@@ -283,9 +295,11 @@ RegionState::EntryPtr RegionState::find(CUcontext context, std::span<const Argum
   at = entries_.find(key);
   if (at == entries_.end()) {
     if (entries_.size() >= kMostEntries) {
-      const auto oldest = std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.second->busy || a.second->block.open, a.second->used) < std::pair(b.second->busy || b.second->block.open, b.second->used);
-      });
+      const auto oldest =
+          std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+            return std::pair(a.second->busy || a.second->block.open, a.second->used) <
+                   std::pair(b.second->busy || b.second->block.open, b.second->used);
+          });
       for (auto& [shape, known] : known_)
         if (known == oldest->second) known = nullptr;
       entries_.erase(oldest);
@@ -323,10 +337,12 @@ void RegionState::check_memory(std::span<const Argument> arguments) const {
     unsigned type = 0;
     for (const uint64_t at : {a.value, a.value + a.bytes - 1})
       if (d.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS)
-        throw Error(ErrorKind::Usage,
-                    fmt::format("region {}: {} at {:#x} is no memory that the driver knows, or not all of it: it was freed, "
-                                "is smaller, or is ordinary host memory",
-                                name, describe_argument(arguments, i), a.value));
+        throw Error(
+            ErrorKind::Usage,
+            fmt::format(
+                "region {}: {} at {:#x} is no memory that the driver knows, or not all of it: it was freed, "
+                "is smaller, or is ordinary host memory",
+                name, describe_argument(arguments, i), a.value));
   }
 }
 

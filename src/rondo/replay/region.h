@@ -28,12 +28,13 @@ struct Block {
 // What is known of one signature.
 struct Entry {
   enum class State { Plain, Refused, Timing, Decided };
-  Entry(Key k, std::string words, SelectorOptions options) : key(std::move(k)), signature(std::move(words)), selector(2, options) {}
+  Entry(Key k, std::string words, SelectorOptions options)
+      : key(std::move(k)), signature(std::move(words)), selector(2, options) {}
 
   Key key;
   std::string signature;
   State state = State::Plain;
-  bool busy = false;       // being recorded, outside of the lock
+  bool busy = false;         // being recorded, outside of the lock
   bool replays_now = false;  // decided for the graph, or asked for: the fast path
   bool plain_now = false;    // refused or decided for plain
   std::unique_ptr<Playable> play;
@@ -78,8 +79,8 @@ class RegionState {
   const std::string name;
 
  private:
-  // All that a call with the arguments of the last one needs, on two lines of the cache. Counts go to their places when
-  // something else happens.
+  // All that a call with the arguments of the last one needs, on two lines of the cache. Counts go to their
+  // places when something else happens.
   struct alignas(64) Fast {
     mutable graph::detail::SpinLock lock;  // of all of the region's state
     bool ready = false;
@@ -97,18 +98,22 @@ class RegionState {
 
   void other(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
   void slow(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
-  void plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments,
+             const WorkRef& work);
   // False when it failed; the call is then still to be done.
   bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments);
   // The caller's, without the lock: `entry` may have lost its recording when it is back.
   void before_replay(Lock* lock, CUstream stream);
-  void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
-  void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+                  const WorkRef& work);
+  void time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
+            const WorkRef& work);
   // A call of a signature that is not recorded yet; entry: null when it never came before.
-  void fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  void fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<const Argument> arguments,
+             const WorkRef& work);
   bool recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
-  // One call of those that `selector` asks for, timed. ways(w) does it by way w, is called with the lock held and returns
-  // so, false when the call was done another way.
+  // One call of those that `selector` asks for, timed. ways(w) does it by way w, is called with the lock held
+  // and returns so, false when the call was done another way.
   template <class Ways>
   void timed(Lock* lock, Block* block, Selector* selector, CUstream stream, const Ways& ways);
   // With a lock: also for later processes, and the lock is given up for that.

@@ -74,8 +74,8 @@ void RegionState::timed(Lock* lock, Block* block, Selector* selector, CUstream s
     selector->abandon();
 }
 
-void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
-                       const WorkRef& work) {
+void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream,
+                       std::span<const Argument> arguments, const WorkRef& work) {
   Entry* const e = entry.get();
   timed(lock, &e->block, &e->selector, stream, [&](unsigned way) {
     if (way == 1 && e->play) {
@@ -92,10 +92,11 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream, std::
 void RegionState::fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<const Argument> arguments,
                         const WorkRef& work) {
   Entry* e = entry.get();
-  const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures && steered_ < 0 &&
-                      !options_.before_replay;
+  const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures &&
+                      steered_ < 0 && !options_.before_replay;
   if (!usable || ++fresh_.calls <= kFirstFreshCalls) return plain(lock, e, stream, arguments, work);
-  // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is proved first.
+  // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is
+  // proved first.
   if (!fresh_.trusted && options_.proof != Proof::off) {
     if (!entry) {
       CUcontext context = nullptr;
@@ -126,7 +127,8 @@ void RegionState::fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<c
     (void)ways(fresh_.selector.choice());
 }
 
-bool RegionState::recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments, const WorkRef& work) {
+bool RegionState::recapture(Lock* lock, CUstream stream, std::span<const Argument> arguments,
+                            const WorkRef& work) {
   fresh_.busy = true;
   lock->unlock();
   const bool captured = fresh_.recapture.capture(work, arguments);

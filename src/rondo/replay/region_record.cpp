@@ -21,17 +21,19 @@ double since_us(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,
-                             const WorkRef& work) {
+void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
+                             std::span<const Argument> arguments, const WorkRef& work) {
   Entry* const e = entry.get();
   e->busy = true;
-  RecordOptions how{options_.proof, options_.tolerance, options_.staging, options_.host_tables, e->fixed, e->changes};
+  RecordOptions how{options_.proof,       options_.tolerance, options_.staging,
+                    options_.host_tables, e->fixed,           e->changes};
   const auto start = std::chrono::steady_clock::now();
   lock->unlock();
   Recorded made;
   std::optional<Decision> before;
   try {
-    const trace::Span span("replay.record", trace::wants(trace::Level::Debug) ? name + ": " + e->signature : "");
+    const trace::Span span("replay.record",
+                           trace::wants(trace::Level::Debug) ? name + ": " + e->signature : "");
     made = record(work, arguments, stream, how);
     if (made.playable && options_.remember)
       before = remembered({name, e->signature, machine_name(), made.playable->recording().structure()});
@@ -55,7 +57,8 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
       e->record_at = e->calls + (kLeastCallsAgain << e->failures);
     else
       e->state = Entry::State::Refused, e->plain_now = true;
-    fall_back(fmt::format("{} ({}) stays plain{}: {}", name, e->signature, again ? " for now" : "", made.reason));
+    fall_back(
+        fmt::format("{} ({}) stays plain{}: {}", name, e->signature, again ? " for now" : "", made.reason));
     if (!made.called) plain(lock, e, stream, arguments, work);
     return;
   }
@@ -71,7 +74,8 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
   if (made.fixed != e->fixed) {
     // Live scalars that turned out to be computed with: from now on every value has a recording of its own.
     e->fixed = made.fixed;
-    if (const auto at = entries_.find(e->key); at != entries_.end() && at->second == entry) entries_.erase(at);
+    if (const auto at = entries_.find(e->key); at != entries_.end() && at->second == entry)
+      entries_.erase(at);
     e->key = key_of(e->key.context, arguments, e->fixed);
     e->signature = describe(e->key.shape);
     entries_[e->key] = entry;
@@ -97,15 +101,17 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
   if (!e->play || !replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
 }
 
-// Too many execs: the newest takes the place of the one that was used longest ago, in its exec where the graphs are alike
-// (then both stay, and each switch costs an update), else instead of it.
+// Too many execs: the newest takes the place of the one that was used longest ago, in its exec where the
+// graphs are alike (then both stay, and each switch costs an update), else instead of it.
 void RegionState::make_room(Entry* newest) {
   for (;;) {
     uint64_t bytes = 0;
     std::unordered_map<uint64_t, uint64_t> execs;
     size_t recordings = 0;
     Entry* victim = nullptr;
-    const auto rank = [](const Entry* e) { return std::pair(e->replays_now || e->state == Entry::State::Timing, e->used); };
+    const auto rank = [](const Entry* e) {
+      return std::pair(e->replays_now || e->state == Entry::State::Timing, e->used);
+    };
     for (const auto& [key, entry] : entries_) {
       if (!entry->play) continue;
       ++recordings;
@@ -116,12 +122,15 @@ void RegionState::make_room(Entry* newest) {
     }
     for (const auto& [exec, of] : execs) bytes += of;
     const bool too_large = bytes > options_.most_bytes, too_many = execs.size() > options_.most_recordings;
-    if (!victim || (!too_large && !too_many && recordings <= size_t{kMostSharers} * options_.most_recordings)) return;
-    if ((too_large || too_many) && newest->play->recording().exec_number() != victim->play->recording().exec_number() &&
+    if (!victim || (!too_large && !too_many && recordings <= size_t{kMostSharers} * options_.most_recordings))
+      return;
+    if ((too_large || too_many) &&
+        newest->play->recording().exec_number() != victim->play->recording().exec_number() &&
         !newest->play->copies() && shared(newest, victim))
       continue;
-    drop(victim, too_large ? fmt::format("recordings take {} bytes of at most {}", bytes, options_.most_bytes)
-                           : fmt::format("{} recordings of at most {}", execs.size(), options_.most_recordings));
+    drop(victim, too_large
+                     ? fmt::format("recordings take {} bytes of at most {}", bytes, options_.most_bytes)
+                     : fmt::format("{} recordings of at most {}", execs.size(), options_.most_recordings));
   }
 }
 
@@ -132,7 +141,8 @@ bool RegionState::shared(Entry* newest, Entry* with) {
     return false;
   }
   newest->in_place = with->in_place = false;
-  newest->note += std::string(newest->note.empty() ? "" : "; ") + "shares the executable graph of " + with->signature;
+  newest->note +=
+      std::string(newest->note.empty() ? "" : "; ") + "shares the executable graph of " + with->signature;
   return true;
 }
 
@@ -145,7 +155,8 @@ void RegionState::drop(Entry* e, const std::string& why) {
   // Only a signature that comes often enough for a recording to pay is recorded again.
   const double gain = gain_us(e->selector.alternatives(kWays));
   const double needed = gain > 0 ? std::ceil(e->record_us / gain) : 0;
-  const auto least = std::max<uint64_t>(kLeastCallsAgain, needed < 1e6 ? static_cast<uint64_t>(needed) : 1000000);
+  const auto least =
+      std::max<uint64_t>(kLeastCallsAgain, needed < 1e6 ? static_cast<uint64_t>(needed) : 1000000);
   e->record_at = e->calls + (least << std::min(e->drops, 16u));
   e->selector = Selector(2, selector_options(options_));
   e->reason = "dropped: " + why;

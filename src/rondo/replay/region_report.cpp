@@ -14,9 +14,12 @@ constexpr size_t kMostFallbacks = 16;
 
 const char* word(Policy policy) {
   switch (policy) {
-    case Policy::auto_: return "auto";
-    case Policy::always: return "always";
-    case Policy::never: return "never";
+    case Policy::auto_:
+      return "auto";
+    case Policy::always:
+      return "always";
+    case Policy::never:
+      return "never";
   }
   return "?";
 }
@@ -69,7 +72,8 @@ RegionReport RegionState::summary() const {
   out.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   std::vector<const Entry*> all;
   for (const auto& [key, entry] : entries_) all.push_back(entry.get());
-  std::sort(all.begin(), all.end(), [](const Entry* a, const Entry* b) { return a->signature < b->signature; });
+  std::sort(all.begin(), all.end(),
+            [](const Entry* a, const Entry* b) { return a->signature < b->signature; });
   for (const Entry* e : all) {
     out.recordings.push_back(report_of(*e));
   }
@@ -81,10 +85,18 @@ RecordingReport RegionState::report_of(const Entry& e) const {
   r.signature = e.signature;
   r.alternatives = e.selector.alternatives(kWays);
   switch (e.state) {
-    case Entry::State::Plain: r.state = e.drops ? "dropped" : "plain so far"; break;
-    case Entry::State::Refused: r.state = "refused"; break;
-    case Entry::State::Timing: r.state = "timing"; break;
-    case Entry::State::Decided: r.state = "decided"; break;
+    case Entry::State::Plain:
+      r.state = e.drops ? "dropped" : "plain so far";
+      break;
+    case Entry::State::Refused:
+      r.state = "refused";
+      break;
+    case Entry::State::Timing:
+      r.state = "timing";
+      break;
+    case Entry::State::Decided:
+      r.state = "decided";
+      break;
   }
   r.choice = e.replays_now ? "graph" : "plain";
   r.reason = e.reason + (e.note.empty() ? "" : (e.reason.empty() ? "" : "; ") + e.note);
@@ -96,7 +108,8 @@ RecordingReport RegionState::report_of(const Entry& e) const {
   r.patched_nodes = e.patched;
   r.device_bytes = e.device_bytes;
   r.record_ms = e.record_us / 1e3;
-  if (const double gain = gain_us(r.alternatives); e.replays_now && gain > 0) r.pays_after_calls = std::ceil(e.record_us / gain);
+  if (const double gain = gain_us(r.alternatives); e.replays_now && gain > 0)
+    r.pays_after_calls = std::ceil(e.record_us / gain);
   r.remembered = e.remembered;
   r.plain_calls = e.plain_calls, r.replays = e.replays;
   return r;

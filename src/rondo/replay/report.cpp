@@ -123,8 +123,9 @@ std::string recording_lines(const RecordingReport& r) {
     if (r.replays > 0)
       out += fmt::format("; {:.1f} nodes patched a replay",
                          static_cast<double>(r.patched_nodes) / static_cast<double>(r.replays));
-    out += r.copied_bytes_a_call > 0 ? fmt::format(", {} copied a call", bytes_in_words(r.copied_bytes_a_call))
-                                     : ", nothing copied";
+    out += r.copied_bytes_a_call > 0
+               ? fmt::format(", {} copied a call", bytes_in_words(r.copied_bytes_a_call))
+               : ", nothing copied";
     if (r.device_bytes > 0) out += fmt::format("; {} on the device", bytes_in_words(r.device_bytes));
     out += "\n";
   }
@@ -186,12 +187,18 @@ json_t to_json(const RecordingReport& r) {
 json_t to_json(const RegionReport& region) {
   json_t recordings = json_t::array();
   for (const RecordingReport& r : region.recordings) recordings.push_back(to_json(r));
-  return {{"name", region.name},           {"policy", region.policy},
-          {"calls", region.calls},         {"plain_calls", region.plain_calls},
-          {"replays", region.replays},     {"patched_nodes", region.patched_nodes},
-          {"failures", region.failures},   {"dropped", region.dropped},
-          {"recaptures", region.recaptures}, {"recapture", region.recapture},
-          {"fallbacks", region.fallbacks}, {"recordings", recordings}};
+  return {{"name", region.name},
+          {"policy", region.policy},
+          {"calls", region.calls},
+          {"plain_calls", region.plain_calls},
+          {"replays", region.replays},
+          {"patched_nodes", region.patched_nodes},
+          {"failures", region.failures},
+          {"dropped", region.dropped},
+          {"recaptures", region.recaptures},
+          {"recapture", region.recapture},
+          {"fallbacks", region.fallbacks},
+          {"recordings", recordings}};
 }
 
 [[noreturn]] void damaged(const std::string& what) {
@@ -306,7 +313,8 @@ std::string text(std::span<const RegionReport> regions) {
     out += region_line(region);
     for (const RecordingReport& r : region.recordings) out += recording_lines(r);
     if (!region.recapture.empty())
-      out += fmt::format("  new signatures: {} captured and launched; {}\n", plural(region.recaptures, "call"), region.recapture);
+      out += fmt::format("  new signatures: {} captured and launched; {}\n",
+                         plural(region.recaptures, "call"), region.recapture);
     for (const std::string& fallback : region.fallbacks)
       out += fmt::format("  fallback: {}\n", line(fallback));
   }

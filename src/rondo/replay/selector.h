@@ -78,8 +78,8 @@ class Selector {
     return start_check();
   }
 
-  // For callers that count themselves: how many calls until count_call() is true, 0: never; and that so many, fewer than
-  // that, were made.
+  // For callers that count themselves: how many calls until count_call() is true, 0: never; and that so many,
+  // fewer than that, were made.
   uint64_t calls_until_check() const noexcept { return until_check_; }
   void counted(uint64_t calls) noexcept { until_check_ -= calls; }
 

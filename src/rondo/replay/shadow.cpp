@@ -15,11 +15,13 @@ namespace rondo::replay {
 namespace {
 
 constexpr uint64_t kGuard = 256;
-constexpr uint8_t kPoison = 0xfd;  // as float16, bfloat16, float and double a large negative number; as an index far out
+constexpr uint8_t kPoison =
+    0xfd;  // as float16, bfloat16, float and double a large negative number; as an index far out
 constexpr size_t kChunk = size_t{8} << 20;
 
 // Host memory to compare in.
-std::vector<uint8_t> read(const driver::Driver& d, uint64_t address, Memory memory, uint64_t bytes, CUstream stream) {
+std::vector<uint8_t> read(const driver::Driver& d, uint64_t address, Memory memory, uint64_t bytes,
+                          CUstream stream) {
   std::vector<uint8_t> out(bytes);
   if (memory == Memory::Device) {
     RONDO_CU_WITH(d, cuMemcpyDtoHAsync(out.data(), address, bytes, stream), fmt::format("{} bytes", bytes));
@@ -33,10 +35,14 @@ std::vector<uint8_t> read(const driver::Driver& d, uint64_t address, Memory memo
 size_t width(Element element) {
   switch (element) {
     case Element::F16:
-    case Element::BF16: return 2;
-    case Element::F32: return 4;
-    case Element::F64: return 8;
-    case Element::Bytes: break;
+    case Element::BF16:
+      return 2;
+    case Element::F32:
+      return 4;
+    case Element::F64:
+      return 8;
+    case Element::Bytes:
+      break;
   }
   return 1;
 }
@@ -72,17 +78,19 @@ void fill_bytes(const driver::Driver& d, uint64_t at, Memory memory, uint64_t by
 
 std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint64_t bytes, CUstream stream) {
   for (uint64_t done = 0; done < bytes; done += kChunk) {
-    const std::vector<uint8_t> part = read(d, at + done, memory, std::min<uint64_t>(kChunk, bytes - done), stream);
+    const std::vector<uint8_t> part =
+        read(d, at + done, memory, std::min<uint64_t>(kChunk, bytes - done), stream);
     const auto wrong = std::find_if(part.begin(), part.end(), [](uint8_t b) { return b != kPoison; });
-    if (wrong != part.end()) return fmt::format("written at byte {}", done + static_cast<uint64_t>(wrong - part.begin()));
+    if (wrong != part.end())
+      return fmt::format("written at byte {}", done + static_cast<uint64_t>(wrong - part.begin()));
   }
   return "";
 }
 
 }  // namespace
 
-void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory, uint64_t bytes,
-          CUstream stream) {
+void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory,
+          uint64_t bytes, CUstream stream) {
   if (!bytes) return;
   const std::string what = fmt::format("{} bytes", bytes);
   if (to_memory == Memory::Device && from_memory == Memory::Device)
@@ -111,7 +119,8 @@ Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory
       // An empty buffer's address may be compared or passed on, so it moves too.
       if (memory[i] == Memory::PageLocked) {
         void* p = nullptr;
-        RONDO_CU_WITH(*driver_, cuMemHostAlloc(&p, b.bytes, 0), fmt::format("{} bytes to record with", b.bytes));
+        RONDO_CU_WITH(*driver_, cuMemHostAlloc(&p, b.bytes, 0),
+                      fmt::format("{} bytes to record with", b.bytes));
         b.base = reinterpret_cast<uint64_t>(p);
         b.memory = Memory::PageLocked;
       } else {
@@ -131,7 +140,10 @@ Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory
 }
 
 Shadow::Shadow(Shadow&& other) noexcept
-    : driver_(other.driver_), context_(other.context_), arguments_(std::move(other.arguments_)), blocks_(std::move(other.blocks_)) {
+    : driver_(other.driver_),
+      context_(other.context_),
+      arguments_(std::move(other.arguments_)),
+      blocks_(std::move(other.blocks_)) {
   other.blocks_.clear();
 }
 
@@ -196,9 +208,11 @@ uint64_t Shadow::hash(size_t i, CUstream stream) const {
   const Block& b = blocks_[i];
   uint64_t h = 0xcbf29ce484222325u;
   for (uint64_t done = 0; done < b.bytes; done += kChunk) {
-    const std::vector<uint8_t> part = read(*driver_, b.base + done, b.memory, std::min<uint64_t>(kChunk, b.bytes - done), stream);
+    const std::vector<uint8_t> part =
+        read(*driver_, b.base + done, b.memory, std::min<uint64_t>(kChunk, b.bytes - done), stream);
     size_t at = 0;
-    for (uint64_t w; at + 8 <= part.size(); at += 8) std::memcpy(&w, part.data() + at, 8), h = (h ^ w) * 0x100000001b3u, h ^= h >> 32;
+    for (uint64_t w; at + 8 <= part.size(); at += 8)
+      std::memcpy(&w, part.data() + at, 8), h = (h ^ w) * 0x100000001b3u, h ^= h >> 32;
     for (; at < part.size(); ++at) h = (h ^ part[at]) * 0x100000001b3u;
   }
   return h;
@@ -214,7 +228,8 @@ std::string Shadow::guards_still(size_t i, CUstream stream) const {
   return wrong.empty() ? "" : "written behind its last byte";
 }
 
-std::string Shadow::compare(size_t i, const Argument& real, Proof proof, double tolerance, CUstream stream) const {
+std::string Shadow::compare(size_t i, const Argument& real, Proof proof, double tolerance,
+                            CUstream stream) const {
   const Argument& mine = arguments_[i];
   const Memory memory = blocks_[i].memory;
   const size_t w = width(mine.element);
@@ -228,7 +243,9 @@ std::string Shadow::compare(size_t i, const Argument& real, Proof proof, double 
       const std::vector<uint8_t> plain = read(*driver_, real.value + done, memory, bytes, stream);
       if (pass == 0) {
         for (uint64_t at = 0; at + w <= bytes; at += w)
-          if (const double v = std::abs(value(plain.data() + at, mine.element)); v > largest && std::isfinite(v)) largest = v;
+          if (const double v = std::abs(value(plain.data() + at, mine.element));
+              v > largest && std::isfinite(v))
+            largest = v;
         continue;
       }
       const std::vector<uint8_t> graph = read(*driver_, mine.value + done, memory, bytes, stream);
@@ -236,16 +253,19 @@ std::string Shadow::compare(size_t i, const Argument& real, Proof proof, double 
       for (uint64_t at = 0; at < bytes; at += near ? w : 1) {
         bool same = std::memcmp(plain.data() + at, graph.data() + at, near ? w : 1) == 0;
         if (!same && near)
-          same = std::abs(value(plain.data() + at, mine.element) - value(graph.data() + at, mine.element)) <= tolerance * largest;
+          same = std::abs(value(plain.data() + at, mine.element) - value(graph.data() + at, mine.element)) <=
+                 tolerance * largest;
         if (same) continue;
         if (!differ++) first = done + at, was = plain[at], is = graph[at];
       }
     }
     if (pass == 1 && differ)
-      return near ? fmt::format("{} of {} elements differ by more than {:g} of the largest magnitude {:g}, the first is element {}",
-                                differ, mine.bytes / w, tolerance, largest, first / w)
-                  : fmt::format("{} of {} bytes differ, the first at {}: {:#04x} plain, {:#04x} replayed", differ, mine.bytes,
-                                first, was, is);
+      return near ? fmt::format(
+                        "{} of {} elements differ by more than {:g} of the largest magnitude {:g}, the first "
+                        "is element {}",
+                        differ, mine.bytes / w, tolerance, largest, first / w)
+                  : fmt::format("{} of {} bytes differ, the first at {}: {:#04x} plain, {:#04x} replayed",
+                                differ, mine.bytes, first, was, is);
   }
   return "";
 }

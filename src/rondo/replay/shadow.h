@@ -1,7 +1,7 @@
 // Buffers like those of a call, at addresses of their own: to record with, and to prove a recording on.
 //
-// Comes in: the arguments of a call. Goes out: arguments of the same kinds, sizes, alignment and kind of memory, with
-// guards before and behind. Errors of every call: Device, with the bytes asked for.
+// Comes in: the arguments of a call. Goes out: arguments of the same kinds, sizes, alignment and kind of
+// memory, with guards before and behind. Errors of every call: Device, with the bytes asked for.
 #pragma once
 #include <cuda.h>
 
@@ -30,8 +30,8 @@ class Shadow {
 
   // In `stream`: what the work reads, from `real`.
   void fill(size_t i, const Argument& real, CUstream stream) const;
-  // Other contents than the call's, guards included: numbers that no computation gives by chance; for bytes, which may
-  // be indices that a kernel follows, the call's own bytes in another order.
+  // Other contents than the call's, guards included: numbers that no computation gives by chance; for bytes,
+  // which may be indices that a kernel follows, the call's own bytes in another order.
   void poison(size_t i, const Argument& real, CUstream stream) const;
   // Only the guards.
   void poison_guards(size_t i, CUstream stream) const;
@@ -53,7 +53,7 @@ class Shadow {
 };
 
 // A copy of `bytes` between memory of any kind, in `stream`.
-void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory, uint64_t bytes,
-          CUstream stream);
+void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory,
+          uint64_t bytes, CUstream stream);
 
 }  // namespace rondo::replay

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 
-
 namespace rondo::replay {
 namespace {
 
@@ -15,11 +14,16 @@ constexpr unsigned kNull = 9;
 
 const char* word(Kind kind) {
   switch (kind) {
-    case Kind::In: return "in";
-    case Kind::Out: return "out";
-    case Kind::InOut: return "inout";
-    case Kind::Live: return "live";
-    case Kind::Fixed: return "fixed";
+    case Kind::In:
+      return "in";
+    case Kind::Out:
+      return "out";
+    case Kind::InOut:
+      return "inout";
+    case Kind::Live:
+      return "live";
+    case Kind::Fixed:
+      return "fixed";
   }
   return "?";
 }
@@ -51,7 +55,8 @@ bool special(const Argument& live) noexcept {
 size_t KeyHash::operator()(const Key& key) const noexcept {
   uint64_t h = reinterpret_cast<uint64_t>(key.context) ^ 0x9e3779b97f4a7c15u;
   for (const Argument& a : key.shape)
-    for (const uint64_t w : {a.value, a.bytes, a.reserved, static_cast<uint64_t>(a.kind) << 32 | static_cast<uint64_t>(a.element)})
+    for (const uint64_t w : {a.value, a.bytes, a.reserved,
+                             static_cast<uint64_t>(a.kind) << 32 | static_cast<uint64_t>(a.element)})
       h = (h ^ w) * 0x100000001b3u, h ^= h >> 29;
   return h;
 }
@@ -68,7 +73,8 @@ Key key_of(CUcontext context, std::span<const Argument> arguments, const std::ve
   return key;
 }
 
-CallHash hash_of(CUcontext context, std::span<const Argument> arguments, const std::vector<bool>& fixed) noexcept {
+CallHash hash_of(CUcontext context, std::span<const Argument> arguments,
+                 const std::vector<bool>& fixed) noexcept {
   const auto mix = [](uint64_t h, uint64_t w) {
     h = (h ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
@@ -78,7 +84,8 @@ CallHash hash_of(CUcontext context, std::span<const Argument> arguments, const s
     const Argument& a = arguments[i];
     const bool counts = !a.buffer() && (a.kind != Kind::Live || special(a) || (i < fixed.size() && fixed[i]));
     out.shape = mix(out.shape, counts ? a.value : a.buffer() ? alignment_class(a.value) : 0);
-    out.shape = mix(out.shape, a.bytes ^ static_cast<uint64_t>(a.kind) << 48 ^ static_cast<uint64_t>(a.element) << 56);
+    out.shape = mix(out.shape,
+                    a.bytes ^ static_cast<uint64_t>(a.kind) << 48 ^ static_cast<uint64_t>(a.element) << 56);
     if (!counts) out.values = mix(out.values, a.value);
   }
   out.shape |= 1;  // 0 is nothing
@@ -98,7 +105,8 @@ std::string describe(std::span<const Argument> shape) {
     if (!out.empty()) out += ", ";
     if (a.buffer()) {
       out += fmt::format("{} {} B", word(a.kind), a.bytes);
-      if (const unsigned c = a.value <= kNull ? static_cast<unsigned>(a.value) : alignment_class(a.value); c == kNull)
+      if (const unsigned c = a.value <= kNull ? static_cast<unsigned>(a.value) : alignment_class(a.value);
+          c == kNull)
         out += " null";
       else if (c < 8)
         out += fmt::format(" aligned {}", 1u << c);
@@ -120,7 +128,8 @@ int overlapping(std::span<const Argument> arguments, size_t which) noexcept {
   const Argument& a = arguments[which];
   if (!a.buffer()) return -1;
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (i != which && arguments[i].buffer() && (a.written() || arguments[i].written()) && share(a, arguments[i]))
+    if (i != which && arguments[i].buffer() && (a.written() || arguments[i].written()) &&
+        share(a, arguments[i]))
       return static_cast<int>(i);
   return -1;
 }
@@ -129,18 +138,24 @@ void check(std::span<const Argument> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
     if (a.kind > Kind::Fixed)
-      throw Error(ErrorKind::Usage, fmt::format("argument {} is of kind {}, which there is not; use rondo::replay::in, "
-                                                "out, inout or live",
-                                                i, static_cast<unsigned>(a.kind)));
-    if (a.buffer() && !a.value && a.bytes)
-      throw Error(ErrorKind::Usage, describe_argument(arguments, i) + " is a null pointer. Pass the buffer, or 0 elements");
-    if (a.buffer() && a.bytes && a.value + (a.bytes - 1) < a.value)
-      throw Error(ErrorKind::Usage, fmt::format("{} at {:#x} ends behind the last address there is: a negative count, perhaps. "
-                                                "Expected the number of its elements",
-                                                describe_argument(arguments, i), a.value));
-    if (!a.buffer() && (a.bytes == 0 || a.bytes > 8 || (a.kind == Kind::Live && a.bytes != 4 && a.bytes != 8)))
       throw Error(ErrorKind::Usage,
-                  fmt::format("argument {} is a scalar of {} bytes; a plain one has 1 to 8, a live one 4 or 8", i, a.bytes));
+                  fmt::format("argument {} is of kind {}, which there is not; use rondo::replay::in, "
+                              "out, inout or live",
+                              i, static_cast<unsigned>(a.kind)));
+    if (a.buffer() && !a.value && a.bytes)
+      throw Error(ErrorKind::Usage,
+                  describe_argument(arguments, i) + " is a null pointer. Pass the buffer, or 0 elements");
+    if (a.buffer() && a.bytes && a.value + (a.bytes - 1) < a.value)
+      throw Error(ErrorKind::Usage,
+                  fmt::format("{} at {:#x} ends behind the last address there is: a negative count, perhaps. "
+                              "Expected the number of its elements",
+                              describe_argument(arguments, i), a.value));
+    if (!a.buffer() &&
+        (a.bytes == 0 || a.bytes > 8 || (a.kind == Kind::Live && a.bytes != 4 && a.bytes != 8)))
+      throw Error(
+          ErrorKind::Usage,
+          fmt::format("argument {} is a scalar of {} bytes; a plain one has 1 to 8, a live one 4 or 8", i,
+                      a.bytes));
   }
 }
 
@@ -159,7 +174,8 @@ bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16
   scratch->clear();
   for (const Argument& a : arguments)
     if (a.buffer() && a.bytes) scratch->push_back(&a);
-  std::sort(scratch->begin(), scratch->end(), [](const Argument* a, const Argument* b) { return a->value < b->value; });
+  std::sort(scratch->begin(), scratch->end(),
+            [](const Argument* a, const Argument* b) { return a->value < b->value; });
   uint64_t read_to = 0, written_to = 0;  // how far the buffers before reach
   for (const Argument* a : *scratch) {
     if (a->value < written_to || (a->written() && a->value < read_to)) return true;

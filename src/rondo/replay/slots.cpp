@@ -287,8 +287,10 @@ class Search {
     const std::vector<int>& scalars = words_.scalars();
     for (int i : scalars)
       if (!found_[static_cast<size_t>(i)]) fixed.insert(i);
-    if (unread_) fixed.clear();  // what nobody could read says nothing of them
-    else if (differ_ && fixed.empty()) fixed.insert(scalars.begin(), scalars.end());
+    if (unread_)
+      fixed.clear();  // what nobody could read says nothing of them
+    else if (differ_ && fixed.empty())
+      fixed.insert(scalars.begin(), scalars.end());
     out_.fixed.assign(fixed.begin(), fixed.end());
     std::sort(out_.slots.begin(), out_.slots.end(), [](const Slot& s, const Slot& t) {
       return std::tie(s.argument, s.node, s.in_table, s.offset) <

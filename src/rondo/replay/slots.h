@@ -1,8 +1,9 @@
 // Where the arguments sit in a graph, found by comparing two captures at addresses that share nothing.
 //
-// Comes in: two images of the same work and what it was called with each time. Goes out: slots, or what could not
-// be explained. Pure: no driver. Others rely on: when `problems` is empty, writing slot by slot gives the graph of
-// any other arguments of the same signature, as far as the work is a function of its arguments (the proof tries).
+// Comes in: two images of the same work and what it was called with each time. Goes out: slots, or what could
+// not be explained. Pure: no driver. Others rely on: when `problems` is empty, writing slot by slot gives the
+// graph of any other arguments of the same signature, as far as the work is a function of its arguments (the
+// proof tries).
 #pragma once
 #include <span>
 #include <string>
@@ -37,8 +38,9 @@ struct Discovery {
 };
 
 // `first` and `second` were captured with `a` and `b`: same kinds and sizes, buffers that share no byte, live
-// scalars that differ, everything else equal. `elsewhere`: addresses that must not be in either graph, those of the
-// caller's own buffers and of earlier captures: a word in there means that the work remembers addresses.
+// scalars that differ, everything else equal. `elsewhere`: addresses that must not be in either graph, those
+// of the caller's own buffers and of earlier captures: a word in there means that the work remembers
+// addresses.
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
                    std::span<const Argument> b, std::span<const Span64> elsewhere);
 

@@ -29,7 +29,8 @@ class Meanings {
  public:
   Meanings(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b);
 
-  // Arguments that differ between the captures: buffers, also empty ones, whose address is all there is; live scalars.
+  // Arguments that differ between the captures: buffers, also empty ones, whose address is all there is; live
+  // scalars.
   const std::vector<int>& buffers() const { return buffers_; }
   const std::vector<int>& scalars() const { return scalars_; }
 

@@ -79,7 +79,8 @@ void Tables::launched(CUstream stream) {
     g.read = true;
     return;
   }
-  // The launch is made: nothing may look as if it was not. Where waiting fails too, so will the caller's next call.
+  // The launch is made: nothing may look as if it was not. Where waiting fails too, so will the caller's next
+  // call.
   const LetThrough relaxed(d_);
   (void)d_.cuStreamSynchronize(stream);
   g.read = false;
