@@ -1,7 +1,7 @@
 // In what kinds of work a replay::Region finds its arguments, and whether what it replays is right.
 //   bench_replay_discovery [--json FILE] [--trials N] [--seed S] [--only PART OF A NAME] [--check] [--list]
-//   [--libs FOLDER:FOLDER]
-// Exit code 77: there is no GPU; 1: a wrong result, or a region that threw; with --check also a row that is
+//   [--patience SECONDS] [--libs FOLDER:FOLDER]
+// Exit code 77: there is no GPU; 3: a row or a trial took longer than the patience (60 s), and where it stood; 1: a wrong result, or a region that threw; with --check also a row that is
 // not as expected.
 //
 // First a table: each kind of work is called some times with other buffers at each call, and Region (policy
@@ -23,6 +23,7 @@
 #include "replay_kinds.h"
 #include "replay_kinds_libraries.h"
 #include "replay_kinds_own.h"
+#include "watchdog.h"
 
 namespace {
 
@@ -42,7 +43,7 @@ const std::vector<Family>& families() {
     {"multi-tensor struct of 3 KiB", kFound, Needs::Nothing, multi_tensor},
     {"interior pointers", kFound, Needs::Nothing, interior_pointers},
     {"pointer one past the end", kAny, Needs::Nothing, end_pointer},
-    {"tensor map", kFound, Needs::Nothing, tensor_map, true, false},
+    {"tensor map", kFound, Needs::Nothing, tensor_map},
     {"in place", kFound, Needs::Nothing, in_place},
     {"in place by two arguments", kFoundOrPlain, Needs::Nothing, in_place_by_two},
     {"kernel chosen by alignment", kFound, Needs::Nothing, by_alignment},
@@ -97,7 +98,7 @@ const std::vector<Family>& families() {
     {"cuDNN convolution", kFound, Needs::Dnn, [](Random& r) { return convolution(r, false); }},
     {"cuDNN convolution, bias, relu", kFound, Needs::Dnn, [](Random& r) { return convolution(r, true); }},
     {"cuDNN softmax", kFound, Needs::Dnn, softmax},
-    {"cuDNN multi-head attention", kCopiedOrFound, Needs::Dnn, attention, true, false},
+    {"cuDNN multi-head attention", kCopiedOrFound, Needs::Dnn, attention},
     {"cuDNN pooling", kFound, Needs::Dnn, pooling},
     {"cuDNN batch norm, inference", kFound, Needs::Dnn, batch_norm},
 #endif
@@ -475,7 +476,8 @@ replay::Options random_options(Random& r, const Made& made) {
   return o;
 }
 
-Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed, Pools& pools) {
+Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed, Pools& pools,
+                     bench::Watchdog& watchdog) {
   Trials t;
   t.seed = seed;
   for (int i = 0; i < count; ++i) {
@@ -484,6 +486,7 @@ Trials random_trials(const std::vector<Family>& chosen, int count, uint64_t seed
     Random random(own);
     const Family& family = random.of(chosen);
     ++t.count;
+    watchdog.step("trial of seed " + std::to_string(own) + ", " + family.name);
     std::string said;
     Made made;
     try {
@@ -648,7 +651,8 @@ void write(const std::string& path, const std::vector<Row>& rows, const std::vec
     throw rondo::Error(rondo::ErrorKind::Usage, "cannot write " + path);
 }
 
-int run(int trials, uint64_t seed, const std::string& only, const std::string& json, bool check) {
+int run(int trials, uint64_t seed, const std::string& only, const std::string& json, bool check,
+        double patience) {
   bench::use_gpu();
   std::printf("%s\n", bench::gpu_name().c_str());
   Pools pools;
@@ -661,14 +665,16 @@ int run(int trials, uint64_t seed, const std::string& only, const std::string& j
       continue;
     }
     chosen.push_back(f);
-    if (f.in_trials && (f.mixed || !only.empty())) in_trials.push_back(f);
+    if (f.in_trials) in_trials.push_back(f);
   }
   for (const std::string& line : left_out) std::printf("left out: %s\n", line.c_str());
   std::printf("%-32s %-22s %-9s %5s %5s %5s %9s %8s %7s\n", "work", "sizes", "outcome", "nodes", "kern.",
               "slots", "copied B", "rec. ms", "replays");
   std::vector<Row> rows;
   int wrong = 0, unexpected = 0;
+  bench::Watchdog watchdog(patience);
   for (const Family& f : chosen) {
+    watchdog.step(std::string("row ") + f.name);
     rows.push_back(table_row(f, seed, pools));
     print(rows.back());
     if (!rows.back().not_made.empty()) {
@@ -687,7 +693,7 @@ int run(int trials, uint64_t seed, const std::string& only, const std::string& j
   Trials t;
   t.seed = seed;
   if (!in_trials.empty() && trials > 0) {
-    t = random_trials(in_trials, trials, seed, pools);
+    t = random_trials(in_trials, trials, seed, pools, watchdog);
     std::printf(
         "%d random trials from seed %llu: %d found, %d staged, %d refused, %d plain; %d WRONG, %d threw\n",
         t.count, static_cast<unsigned long long>(seed), t.replayed, t.staged, t.refused, t.plain, t.wrong,
@@ -697,6 +703,7 @@ int run(int trials, uint64_t seed, const std::string& only, const std::string& j
         static_cast<unsigned long long>(t.calls.calls), static_cast<unsigned long long>(t.calls.plain),
         static_cast<unsigned long long>(t.calls.replays), static_cast<unsigned long long>(t.calls.patched));
   }
+  watchdog.step("threads");
   const std::string of_threads = threads_check();
   if (!of_threads.empty()) std::printf("WRONG with threads: %s\n", of_threads.c_str());
   if (!json.empty()) write(json, rows, left_out, t, of_threads);
@@ -710,6 +717,7 @@ int main(int argc, char** argv) {
   int trials = 1000;
   uint64_t seed = 1;
   bool check = false;
+  double patience = 60;
   return bench::guarded([&] {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
@@ -725,7 +733,7 @@ int main(int argc, char** argv) {
         throw rondo::Error(rondo::ErrorKind::Usage,
                            option +
                                " is unknown or lacks its value: expected --json FILE, --trials N, --seed S, "
-                               "--only NAME, --check, --libs FOLDERS or --list");
+                               "--only NAME, --patience SECONDS, --check, --libs FOLDERS or --list");
       const std::string value = argv[++i];
       if (option == "--json")
         json = value;
@@ -735,11 +743,13 @@ int main(int argc, char** argv) {
         only = value;
       else if (option == "--trials")
         trials = std::atoi(value.c_str());
+      else if (option == "--patience")
+        patience = std::atof(value.c_str());
       else if (option == "--seed")
         seed = std::strtoull(value.c_str(), nullptr, 10);
       else
         throw rondo::Error(rondo::ErrorKind::Usage, "unknown: " + option + " " + value);
     }
-    return run(trials, seed, only, json, check);
+    return run(trials, seed, only, json, check, patience);
   });
 }

@@ -92,10 +92,6 @@ struct Family {
   Needs needs;
   std::function<Made(Random&)> make;
   bool in_trials = true;  // false: the work breaks the contract, so that only a refusal is right
-  // false: not among others in the random trials, only where --only asks for it. With these two among them (and
-  // so other draws for all) one run of 1,000 trials did not come to its end, which is not understood yet
-  // (docs/replay.md, section 13); alone each is fine.
-  bool mixed = true;
 };
 
 template <class T>
