@@ -18,16 +18,16 @@ Arena& Arena::of(CUcontext context, uint64_t number) {
 }
 
 void Arena::order(CUstream stream) {
-  if (!event_) event_ = graph::Event::create();
+  const graph::Event done = graph::Event::create();  // one that is kept would outlive its context
   try {
-    event_->record(last_);
+    done.record(last_);
   } catch (const Error&) {
     // The stream is gone or captures; what was launched into it may still run.
     const graph::RelaxedScope relaxed;
     RONDO_CU(driver::driver(), cuCtxSynchronize());
     return;
   }
-  event_->wait_in(stream);
+  done.wait_in(stream);
 }
 
 }  // namespace rondo::replay

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <optional>
 
 #include "rondo/graph.h"
 #include "rondo/graph/state.h"
@@ -35,7 +34,6 @@ class Arena {
   graph::detail::SpinLock lock_;
   CUstream last_ = nullptr;
   bool used_ = false;
-  std::optional<graph::Event> event_;
 };
 
 }  // namespace rondo::replay
