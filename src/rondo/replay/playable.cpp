@@ -45,6 +45,13 @@ void Playable::check_memory(std::span<const Argument> arguments) {
   }
 }
 
+void Playable::leave_shadows(std::span<const Argument> arguments, CUstream stream) {
+  for (size_t i = 0; i < put_.size(); ++i)
+    if (!staged_[i]) put_[i] = arguments[i];
+  recording_->move_to(put_, stream);
+  recorded_.keep_only(staged_);
+}
+
 unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
   if (asks_) check_memory(arguments);
   if (!copies_) {

@@ -357,8 +357,8 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
       prove(work, arguments, stream, options, places.staged, &*fresh, playable.get(), &out);
       in_plain = false;
     }
+    playable->leave_shadows(arguments, stream);
     fresh.reset();
-    playable->drop_unstaged();
     out.device_bytes = (before > after ? before - after : 0) + playable->staged_bytes();
     out.playable = std::move(playable);
   } catch (const Refused& r) {
