@@ -46,6 +46,18 @@ void Playable::check_memory(std::span<const Argument> arguments) {
   }
 }
 
+void Playable::leave_shadows(std::span<const Argument> arguments, CUstream stream) {
+  std::vector<bool> kept = staged_;
+  for (size_t i = 0; i < put_.size(); ++i) {
+    if (arguments[i].kind == Kind::Made && !arguments[i].value)  // nobody has allocated it yet
+      kept[i] = true;
+    else if (!staged_[i])
+      put_[i] = arguments[i];
+  }
+  recording_->move_to(put_, stream);
+  recorded_.keep_only(kept);
+}
+
 unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
   if (asks_) check_memory(arguments);
   if (!copies_) {

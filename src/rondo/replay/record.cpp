@@ -332,13 +332,12 @@ void refuse_addresses(const driver::Driver& d, std::span<const Argument> argumen
 }
 
 // Plain on the call's arguments, replayed on `fresh`: the results must agree, and nothing else may be
-// touched. Results that the work allocates are compared where its plain run has them.
-void prove(const detail::WorkRef& work, std::span<const Argument> arguments, CUstream stream,
+// touched. Results that the work allocates are compared where its plain run has them, which `real` says then.
+void prove(const detail::WorkRef& work, std::vector<Argument>& real, CUstream stream,
            const RecordOptions& options, const std::vector<bool>& staged, Shadow* fresh, Playable* playable,
            Recorded* out) {
   const graph::Stream wait = graph::Stream::borrow(stream);
   Shadow& recorded = playable->recorded();
-  std::vector<Argument> real(arguments.begin(), arguments.end());
   std::vector<uint64_t> hashes(real.size());
   const auto compared = [&](size_t i) {
     return real[i].buffer() && (real[i].value || (real[i].kind == Kind::Made && real[i].bytes));
@@ -413,7 +412,7 @@ std::vector<Argument> to_record(std::span<const Argument> arguments, const std::
 }
 
 // Captures, finds, instantiates; proves, where asked for. Throws Refused, and as record().
-void record_as(const detail::WorkRef& work, std::span<const Argument> real, std::span<const Argument> arguments,
+void record_as(const detail::WorkRef& work, std::vector<Argument> real, std::span<const Argument> arguments,
                const std::vector<Memory>& memory, CUstream stream, const RecordOptions& options, bool* in_plain,
                int* immovable, Recorded* out) {
   const driver::Driver& d = driver::driver();
@@ -455,8 +454,8 @@ void record_as(const detail::WorkRef& work, std::span<const Argument> real, std:
     prove(work, real, stream, options, places.staged, &*fresh, playable.get(), out);
     *in_plain = false;
   }
+  playable->leave_shadows(real, stream);
   fresh.reset();
-  playable->drop_unstaged();
   out->device_bytes = (before > after ? before - after : 0) + playable->staged_bytes();
   out->playable = std::move(playable);
 }
@@ -486,7 +485,7 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
       const std::vector<bool> fixed = out.fixed;
       int immovable = -1;
       try {
-        record_as(work, arguments, to_record(arguments, copied), memory, stream, options, &in_plain, &immovable, &out);
+        record_as(work, {arguments.begin(), arguments.end()}, to_record(arguments, copied), memory, stream, options, &in_plain, &immovable, &out);
         break;
       } catch (const Refused& r) {
         if (immovable < 0) throw;
