@@ -9,10 +9,8 @@ what only torch can do: run, capture, allocate results, advance random numbers (
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import threading
-import traceback
 from typing import Any
 
 import torch
@@ -41,7 +39,7 @@ class Options:
 
     def json(self) -> str:
         # One plain call has already been made when a region is asked.
-        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0, "staging": "never"})
+        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0})
 
 
 @dataclasses.dataclass
@@ -132,19 +130,23 @@ class Frame:
             with self.lock:
                 self.moved(inputs)
                 call = self.call
-        work = _Work(self, inputs)
+        work = self.work
+        outer, work.inputs = work.inputs, inputs  # outer: a work that calls itself
         results = self.results
         made, outputs = results.allocate(inputs) if self.replays else ((0,) * results.made_count, None)
-        replayed = call(
-            work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
-        )
-        self.replays = replayed
-        if not replayed or outputs is None:
-            outputs = work.outputs
-        if self.captured:
-            self.settle()
-        inputs.clear()
-        return outputs
+        try:
+            replayed = call(
+                _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
+            )
+            self.replays = replayed
+            if not replayed or outputs is None:
+                outputs, work.outputs = work.outputs, None
+            return outputs
+        finally:
+            work.inputs = outer
+            if self.captured:
+                self.settle()
+            inputs.clear()
 
     # ---- the first call
 
@@ -214,8 +216,10 @@ class Frame:
         elements = [_ELEMENTS.get(self.layout[i].dtype, 0) for i in self.arguments]
         made = self.results.made
         self.tag = self.number * 64 + min(len(self.moving), 63)
+        self.work = _Work(self)
         self.call = _core.Frame(
             self.owner.region,
+            self.work,
             kinds + [MADE] * len(made) + [FIXED],
             sizes + [m.bytes for m in made] + [8],
             elements + [_ELEMENTS.get(m.dtype, 0) for m in made] + [0],
@@ -365,14 +369,15 @@ def _dense_bytes(b) -> int:
     return (sum((n - 1) * s for n, s in zip(size, stride)) + 1) * dtype.itemsize
 
 
-class _Work:
-    """One call, as the region's callbacks see it."""
+class _Work(threading.local):
+    """A call as the region's callbacks see it: on the thread that makes it, with its inputs and results."""
 
-    __slots__ = ("frame", "inputs", "outputs", "began", "storages")
-
-    def __init__(self, frame, inputs):
-        self.frame, self.inputs = frame, inputs
-        self.outputs = None
+    def __init__(self, frame):
+        self.frame = frame
+        self.inputs = self.outputs = self.storages = None
+        self.began = 0
+        if not frame.advance:
+            self.before_launch = None
 
     def run(self, stream, values, prove):
         frame = self.frame
@@ -412,11 +417,13 @@ class _Work:
         offset = device.random_offset()
         try:
             with torch.no_grad():
-                alive, allocations, addresses = device.capture(lambda: frame.fn(inputs), results_of)
+                alive, allocations, addresses = device.capture(
+                    lambda: frame.fn(inputs), results_of, frame.advance != 0
+                )
         except CannotCapture:
             raise
         except Exception as e:
-            raise CannotCapture(_where(e)) from e
+            raise CannotCapture(_capture.where(e)) from e
         if device.random_offset() != offset:
             raise CannotCapture("it sets the random generator")
         frame.captured.append(alive)
@@ -426,7 +433,7 @@ class _Work:
             if m.bytes and kinds[first + k] == MADE and address not in known:
                 raise CannotCapture(f"result {k} is memory that was there before the call (a cached tensor)")
         return (
-            alive.graph.raw_cuda_graph(),
+            alive.number,
             alive,
             addresses,
             allocations,
@@ -444,12 +451,3 @@ class _Work:
             raise CannotCapture("how many random numbers a call draws is not clear: they differ, or threads draw too")
         device = Device.of(frame.device)
         device.before_random(self.began if again else device.random_offset(), frame.advance)
-
-
-def _where(e: BaseException) -> str:
-    """The error and the line of the user's that it came from."""
-    lines = traceback.extract_tb(e.__traceback__)
-    ours = [f for f in lines if "/rondo/torch/" not in f.filename and "/torch/" not in f.filename]
-    at = f" at {ours[-1].filename}:{ours[-1].lineno} ({ours[-1].line})" if ours else ""
-    text = str(e).strip().splitlines()
-    return f"{type(e).__name__}{at}: {text[0] if text else ''}"
