@@ -23,8 +23,8 @@ endif()
 nanobind_add_module(_core STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS NOMINSIZE python/rondo/_core.cpp)
 target_link_libraries(_core PRIVATE rondo_c)
 target_link_options(_core PRIVATE -Wl,--exclude-libs,ALL)
-if(RONDO_PYTHON STREQUAL "ONLY")  # for other machines: nothing but libc is needed there
-  target_link_options(_core PRIVATE -static-libstdc++ -static-libgcc)
+if(RONDO_PYTHON STREQUAL "ONLY")  # for other machines, whose libstdc++ may be older
+  target_link_options(_core PRIVATE -static-libstdc++)
 endif()
 set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/rondo)
 install(TARGETS _core LIBRARY DESTINATION rondo COMPONENT python)

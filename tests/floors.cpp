@@ -42,7 +42,7 @@ const std::map<std::string, std::set<std::string>> kMeeting = {
 
 bool starts_with(const std::string& text, const std::string& head) { return text.rfind(head, 0) == 0; }
 
-// "lang" of "src/rondo/lang/parser.cpp"; "" for what stands on top (session) and outside src/rondo.
+// "lang" of "src/rondo/lang/parser.cpp"; "" for what stands on top (session, rondo_c) and outside src/rondo.
 std::string room_of(const std::string& path) {
   static const std::regex kRoom("^(?:src/)?rondo/([a-z_]+)/.*");
   std::smatch m;
@@ -82,6 +82,8 @@ std::vector<std::string> broken_rules(const std::string& path, const std::string
       report("only driver/, graph/, replay/, device/cuda* and kernel/nvrtc* may see CUDA headers");
     }
     if (!starts_with(header, "rondo/")) continue;
+    if (starts_with(path, "python/") && header != "rondo/rondo_c.h")
+      report("Python stands on the C ABI only: rondo/rondo_c.h");
     const std::string to = room_of(header);
     if (to.empty()) {  // a public header, or session.h
       if (header == "rondo/session.h" && !room.empty()) report("session stands on top: no room may include it");
@@ -163,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"src/rondo/cellar/a.cpp", "#include \"rondo/ir/ir.h\"", "room cellar is not in the table of tests/floors.cpp"},
         Broken{"include/rondo/a.h", "#include \"rondo/ir/ir.h\"", "a public header includes public headers only"},
         Broken{"src/rondo/lang/a.cpp", "#include \"rondo/session.h\"", "session stands on top: no room may include it"},
+        Broken{"python/rondo/_core.cpp", "#include \"rondo/replay.h\"",
+               "Python stands on the C ABI only: rondo/rondo_c.h"},
         Broken{"src/rondo/device/cpu.cpp", "#include <cuda.h>",
                "only driver/, graph/, replay/, device/cuda* and kernel/nvrtc* may see CUDA headers"},
         Broken{"tools/rondo/a.cpp", "const char* p = std::getenv(\"HOME\");",
@@ -173,6 +177,8 @@ TEST(Floors, WhatIsAllowedIsNotReported) {
   EXPECT_TRUE(broken_rules("src/rondo/batch/a.cpp", "#include \"rondo/plan/plan.h\"\n").empty());
   EXPECT_TRUE(broken_rules("src/rondo/device/cuda_device.cpp", "#include <cuda.h>\n").empty());
   EXPECT_TRUE(broken_rules("src/rondo/session.cpp", "#include \"rondo/codegen/codegen.h\"\n").empty());
+  EXPECT_TRUE(broken_rules("src/rondo/rondo_c.cpp", "#include \"rondo/driver/driver.h\"\n").empty());
+  EXPECT_TRUE(broken_rules("python/rondo/_core.cpp", "#include \"rondo/rondo_c.h\"\n").empty());
   EXPECT_TRUE(broken_rules("src/rondo/base/options.cpp", "return getenv(name);\n").empty());
   EXPECT_TRUE(broken_rules("examples/gpu.h", "#include <cuda.h>\nreturn getenv(name);\n").empty());
 }

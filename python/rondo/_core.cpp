@@ -1,15 +1,15 @@
 // The Python module rondo._core: replay regions for Python, on the C ABI only.
 //
-// Region and the reports are nanobind's. Frame, whose call is what a replay costs, is a type of CPython's own: its call
-// takes integers straight from the interpreter's stack (vectorcall) and allocates nothing.
+// Region and the reports are nanobind's. Frame, whose call is what a replay costs, is a type of CPython's
+// own: its call takes integers straight from the interpreter's stack (vectorcall) and allocates nothing.
 //
-// The GIL is given up around every call into Rondo that may wait, and taken in callbacks, on the thread that made the call.
-// make() and before_launch() come while the region is locked, so nobody may hold the GIL and wait for a region.
-// What a recording gives up (its owner) may be destroyed by any Python code at all; it is put aside, and let go once
-// nothing of Rondo's is locked: at the end of the next call, or by the interpreter. An owner must not refer to its
-// region, which the garbage collector could not see.
-// Once the interpreter ends, owners are left to the process, and threads other than the one that ends it stay where they
-// are, as CPython itself has it from 3.14 on.
+// The GIL is given up around every call into Rondo that may wait, and taken in callbacks, on the thread that
+// made the call. make() and before_launch() come while the region is locked, so nobody may hold the GIL and
+// wait for a region. What a recording gives up (its owner) may be destroyed by any Python code at all; it is
+// put aside, and let go once nothing of Rondo's is locked: at the end of the next call, or by the
+// interpreter. An owner must not refer to its region, which the garbage collector could not see. Once the
+// interpreter ends, owners are left to the process.
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -21,7 +21,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,25 +62,27 @@ template <class... Args>
   throw nb::python_error();
 }
 
-// ---------------------------------------------------------------- the end of the interpreter
-std::atomic<bool> ended{false};
-std::thread::id ended_by;
-
-// Before the GIL is taken. A thread that waits for the GIL of an interpreter that ends is unwound by CPython through
-// frames that do not expect it.
-void stay_if_ended() {
-  if (ended.load(std::memory_order_acquire) && std::this_thread::get_id() != ended_by) [[unlikely]]
+// ---------------------------------------------------------------- the GIL
+// When the interpreter ends, up to CPython 3.13 a thread that wants the GIL is unwound to its start, through
+// frames that do not expect it and let go of objects without the GIL. It stays here instead, as CPython
+// itself has it from 3.14 on.
+template <class F>
+auto or_stay(const F& call) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind&) {
     for (;;) pause();
+  }
+}
+void take_gil(PyThreadState* thread) {
+  or_stay([&] { PyEval_RestoreThread(thread); });
 }
 
 // Gives the GIL up, and takes it again.
 class WithoutGil {
  public:
   WithoutGil() : thread_(PyEval_SaveThread()) {}
-  ~WithoutGil() {
-    stay_if_ended();
-    PyEval_RestoreThread(thread_);
-  }
+  ~WithoutGil() { take_gil(thread_); }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
   PyThreadState* thread() const { return thread_; }
@@ -93,10 +94,7 @@ class WithoutGil {
 // The other way round, within.
 class WithGil {
  public:
-  explicit WithGil(PyThreadState* thread) {
-    stay_if_ended();
-    PyEval_RestoreThread(thread);
-  }
+  explicit WithGil(PyThreadState* thread) { take_gil(thread); }
   ~WithGil() { (void)PyEval_SaveThread(); }
   WithGil(const WithGil&) = delete;
   WithGil& operator=(const WithGil&) = delete;
@@ -112,6 +110,7 @@ struct Owner {
   Owner* next;
 };
 std::atomic<Owner*> put_aside{nullptr};
+std::atomic<bool> ended{false};  // the interpreter
 
 void let_go() {
   if (locked) return;
@@ -136,7 +135,8 @@ void release(void* owner) {
   if (ended.load(std::memory_order_acquire)) return;
   auto* const own = static_cast<Owner*>(owner);
   own->next = put_aside.load(std::memory_order_relaxed);
-  while (!put_aside.compare_exchange_weak(own->next, own, std::memory_order_release, std::memory_order_relaxed)) {
+  while (!put_aside.compare_exchange_weak(own->next, own, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
   }
   // For when no further call comes. It needs no GIL; where it fails, a later call does it.
   if (!own->next)
@@ -237,25 +237,28 @@ std::string available() {
 }
 
 // ---------------------------------------------------------------- frames
-// The arguments of a place that calls a region, and its work.
+// A place that calls a region: the fixed part of its arguments.
 struct Frame {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* weak_references;
   PyObject* region_object;
   rondo_region* region;
-  PyObject *run, *capture, *make, *before_launch;  // of the work, looked up once; before_launch: null if it is None
-  rondo_argument* arguments;                       // kinds and sizes stay, values are of the call in progress
+  rondo_argument* arguments;  // kinds and sizes stay, values are of the call in progress
   Py_ssize_t count;
   bool busy;  // a call is in progress; one that comes in between takes a copy of the arguments
 };
 
 struct Call {
   const Frame* frame;
+  PyObject* work;  // the caller's, who has it until the call returns
   PyThreadState* thread;
-  std::optional<nb::python_error> error;  // of run()
+  std::optional<nb::python_error> error;  // of run(), or an interrupt
+  bool interrupted;
   std::vector<rondo_span> allocations;
 };
+
+// Names of the work's methods, interned.
+PyObject *name_run, *name_capture, *name_make, *name_before_launch;
 
 // An exception in words: "ValueError: text".
 std::string words_of(const nb::python_error& e) {
@@ -269,7 +272,8 @@ std::string words_of(const nb::python_error& e) {
   return text.empty() ? name : name + ": " + text;
 }
 
-// A callback: with the GIL, and with a text instead of an exception.
+// A callback: with the GIL, and with a text instead of an exception. An interrupt is kept: a run that comes
+// next is left out, and the call raises it.
 template <class F>
 int callback(void* object, const F& body, bool keep = false) noexcept {
   Call& call = *static_cast<Call*>(object);
@@ -278,11 +282,10 @@ int callback(void* object, const F& body, bool keep = false) noexcept {
     body(call);
     return 0;
   } catch (nb::python_error& e) {
-    // Nobody else sees it; a plain run that comes next is interrupted instead.
-    if (!keep && e.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
     try {
       rondo_fail(words_of(e).c_str());
-      if (keep) call.error.emplace(std::move(e));
+      if (e.matches(PyExc_KeyboardInterrupt)) call.interrupted = true;
+      if (keep || call.interrupted) call.error.emplace(std::move(e));
     } catch (...) {
       rondo_fail("out of host memory");
     }
@@ -328,41 +331,54 @@ Py_ssize_t size_of(nb::handle sequence) {
   return size;
 }
 
-// The addresses of the results of kind Made, in their order; of those without an address only, where `missing`.
+// The addresses of the frame's results of kind Made, in their order; of those without an address only, where
+// `missing`. One that is asked for as Out stays where it was asked for.
 void set_made(const Call& call, rondo_argument* a, nb::handle addresses, bool missing, const char* from) {
+  const rondo_argument* const mine = call.frame->arguments;
+  const auto meant = [&](Py_ssize_t i) { return mine[i].kind == RONDO_MADE && !(missing && a[i].value); };
   Py_ssize_t expected = 0;
-  const auto meant = [&](const rondo_argument& x) { return x.kind == RONDO_MADE && !(missing && x.value); };
-  for (Py_ssize_t i = 0; i < call.frame->count; ++i) expected += meant(a[i]);
+  for (Py_ssize_t i = 0; i < call.frame->count; ++i) expected += meant(i);
   const Py_ssize_t given = addresses.is_none() ? 0 : size_of(addresses);
   if (given != expected)
-    misused("%s of the work gave %zd addresses, expected %zd: of each result that it allocates%s", from, given, expected,
-            missing ? " and that has no memory yet" : "");
-  for (Py_ssize_t i = 0, next = 0; i < call.frame->count; ++i)
-    if (meant(a[i])) a[i].value = number(item(addresses, next++));
+    misused("%s of the work gave %zd addresses, expected %zd: of each result that it allocates%s", from,
+            given, expected, missing ? " and that has no memory yet" : "");
+  for (Py_ssize_t i = 0, next = 0; i < call.frame->count; ++i) {
+    if (!meant(i)) continue;
+    const uint64_t address = number(item(addresses, next++));
+    if (a[i].kind == RONDO_MADE) a[i].value = address;
+  }
 }
+
+// work.name(*args)
+template <class... Args>
+nb::object ask(const Call& call, PyObject* name, const Args&... args) {
+  PyObject* const all[] = {call.work, args.ptr()...};
+  return checked(or_stay([&] { return PyObject_VectorcallMethod(name, all, sizeof...(args) + 1, nullptr); }));
+}
+nb::handle truth(bool value) { return value ? Py_True : Py_False; }
 
 int on_run(void* object, void* stream, rondo_argument* a, int prove) {
   return callback(
       object,
       [&](Call& call) {
+        if (call.interrupted) throw nb::python_error(*call.error);
         call.error.reset();
-        const nb::object s = checked(PyLong_FromVoidPtr(stream)), values = values_of(call, a);
-        PyObject* const args[] = {s.ptr(), values.ptr(), prove ? Py_True : Py_False};
-        const nb::object result = checked(PyObject_Vectorcall(call.frame->run, args, 3, nullptr));
-        if (prove) set_made(call, a, result, false, "run(prove=True)");
+        const nb::object made =
+            ask(call, name_run, checked(PyLong_FromVoidPtr(stream)), values_of(call, a), truth(prove != 0));
+        if (prove) set_made(call, a, made, false, "run(prove=True)");
       },
       true);
 }
 
 int on_capture(void* object, rondo_argument* a, rondo_captured* out) {
   return callback(object, [&](Call& call) {
-    const nb::object values = values_of(call, a), kinds = kinds_of(call, a);
-    PyObject* const args[] = {values.ptr(), kinds.ptr()};
-    const nb::object result = checked(PyObject_Vectorcall(call.frame->capture, args, 2, nullptr));
+    const nb::object result = ask(call, name_capture, values_of(call, a), kinds_of(call, a));
     const Py_ssize_t size = size_of(result);
     if (size < 4 || size > 6)
-      misused("capture() of the work returned %zd things, expected (graph, owner, made, allocations[, stateful[, arena]])",
-              size);
+      misused(
+          "capture() of the work returned %zd things, expected (graph, owner, made, allocations[, stateful[, "
+          "arena]])",
+          size);
     set_made(call, a, item(result, 2), false, "capture()");
     const nb::object allocations = item(result, 3);
     call.allocations.clear();
@@ -393,17 +409,14 @@ struct Locked {
 int on_make(void* object, rondo_argument* a) {
   return callback(object, [&](Call& call) {
     const Locked region;
-    const nb::object result = checked(PyObject_Vectorcall(call.frame->make, nullptr, 0, nullptr));
-    set_made(call, a, result, true, "make()");
+    set_made(call, a, ask(call, name_make), true, "make()");
   });
 }
 
 int on_before_launch(void* object, void* stream, int again) {
   return callback(object, [&](Call& call) {
     const Locked region;
-    const nb::object s = checked(PyLong_FromVoidPtr(stream));
-    PyObject* const args[] = {s.ptr(), again ? Py_True : Py_False};
-    (void)checked(PyObject_Vectorcall(call.frame->before_launch, args, 2, nullptr));
+    (void)ask(call, name_before_launch, checked(PyLong_FromVoidPtr(stream)), truth(again != 0));
   });
 }
 
@@ -422,21 +435,24 @@ bool read_value(PyObject* from, Py_ssize_t which, uint64_t* to) {
       PyErr_Clear();
     }
   }
-  if (which == 0)
+  if (which < 0)
     PyErr_Format(usage_error, "the stream is %R: expected the integer that it is for the driver", from);
   else
-    PyErr_Format(usage_error, "value %zd is %R: expected an address or the bits of a scalar, an integer from 0 to 2**64 - 1",
-                 which - 1, from);
+    PyErr_Format(
+        usage_error,
+        "value %zd is %R: expected an address or the bits of a scalar, an integer from 0 to 2**64 - 1", which,
+        from);
   return false;
 }
 
-// frame(stream, *values) -> bool
+// frame(work, stream, *values) -> bool
 PyObject* frame_call(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   auto* const f = reinterpret_cast<Frame*>(self);
   const Py_ssize_t given_count = PyVectorcall_NARGS(flags);
-  if (given_count != f->count + 1 || (names && PyTuple_Size(names) > 0)) [[unlikely]] {
-    PyErr_Format(usage_error, "a call of this frame takes a stream and %zd values by place: it was given %zd%s", f->count,
-                 given_count, names && PyTuple_Size(names) > 0 ? ", and some by name" : "");
+  if (given_count != f->count + 2 || (names && PyTuple_Size(names) > 0)) [[unlikely]] {
+    PyErr_Format(usage_error,
+                 "a call of this frame takes a work, a stream and %zd values by place: it was given %zd%s",
+                 f->count, given_count, names && PyTuple_Size(names) > 0 ? ", and some by name" : "");
     return nullptr;
   }
   if (locked) [[unlikely]] {
@@ -452,24 +468,23 @@ PyObject* frame_call(PyObject* self, PyObject* const* given, size_t flags, PyObj
     arguments = copy.get();
   }
   uint64_t stream = 0;
-  if (!read_value(given[0], 0, &stream)) return nullptr;
+  if (!read_value(given[1], -1, &stream)) return nullptr;
   for (Py_ssize_t i = 0; i < f->count; ++i)
-    if (!read_value(given[i + 1], i + 1, &arguments[i].value)) return nullptr;
+    if (!read_value(given[i + 2], i, &arguments[i].value)) return nullptr;
 
-  Call call{f, nullptr, {}, {}};
-  const rondo_work work = {&call,   on_run,  on_capture,
-                           on_make, f->before_launch ? on_before_launch : nullptr, release};
+  Call call{f, given[0], nullptr, {}, false, {}};
+  const rondo_work work = {&call, on_run, on_capture, on_make, on_before_launch, release};
   if (!copy) f->busy = true;
   int replayed = 0, code = 0;
   {
     const WithoutGil without;
     call.thread = without.thread();
-    code = rondo_region_call(f->region, reinterpret_cast<void*>(stream), arguments, static_cast<size_t>(f->count), &work,
-                             &replayed);
+    code = rondo_region_call(f->region, reinterpret_cast<void*>(stream), arguments,
+                             static_cast<size_t>(f->count), &work, &replayed);
   }
   if (!copy) f->busy = false;
-  if (code) [[unlikely]] {
-    if (code != RONDO_ERROR_WORK || !call.error) {
+  if (code || call.interrupted) [[unlikely]] {
+    if (!call.interrupted && (code != RONDO_ERROR_WORK || !call.error)) {
       set_error(code);
       call.error.emplace();  // takes it
     }
@@ -483,60 +498,26 @@ PyObject* frame_call(PyObject* self, PyObject* const* given, size_t flags, PyObj
   return result;
 }
 
-int frame_traverse(PyObject* self, visitproc visit, void* arg) {
-  auto* const f = reinterpret_cast<Frame*>(self);
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(f->region_object);
-  Py_VISIT(f->run);
-  Py_VISIT(f->capture);
-  Py_VISIT(f->make);
-  Py_VISIT(f->before_launch);
-  return 0;
-}
-
-// A frame that was cleared has nothing to call any more.
-PyObject* cleared_call(PyObject*, PyObject* const*, size_t, PyObject*) {
-  PyErr_SetString(usage_error, "this frame was taken apart by the garbage collector");
-  return nullptr;
-}
-
-int frame_clear(PyObject* self) {
-  auto* const f = reinterpret_cast<Frame*>(self);
-  f->call = cleared_call;
-  Py_CLEAR(f->run);
-  Py_CLEAR(f->capture);
-  Py_CLEAR(f->make);
-  Py_CLEAR(f->before_launch);
-  Py_CLEAR(f->region_object);
-  return 0;
-}
-
 void frame_dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
   auto* const f = reinterpret_cast<Frame*>(self);
   if (f->weak_references) PyObject_ClearWeakRefs(self);
-  (void)frame_clear(self);
+  Py_XDECREF(f->region_object);
   delete[] f->arguments;
   PyTypeObject* const type = Py_TYPE(self);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
-nb::object method_of(nb::handle work, const char* name) {
-  nb::object method = checked(PyObject_GetAttrString(work.ptr(), name));
-  if (!PyCallable_Check(method.ptr())) misused("%s of the work is %R: expected a method", name, method.ptr());
-  return method;
-}
-
-// Frame(region, work, kinds, sizes, elements)
+// Frame(region, kinds, sizes, elements)
 PyObject* frame_new(PyTypeObject* type, PyObject* args, PyObject* names) {
-  static const char* const kNames[] = {"region", "work", "kinds", "sizes", "elements", nullptr};
-  PyObject *region = nullptr, *work = nullptr, *kinds = nullptr, *sizes = nullptr, *elements = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOO:Frame", const_cast<char**>(kNames), &region, &work, &kinds, &sizes,
-                                   &elements))
+  static const char* const kNames[] = {"region", "kinds", "sizes", "elements", nullptr};
+  PyObject *region = nullptr, *kinds = nullptr, *sizes = nullptr, *elements = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, names, "OOOO:Frame", const_cast<char**>(kNames), &region, &kinds,
+                                   &sizes, &elements))
     return nullptr;
   try {
-    if (!nb::isinstance<Region>(region)) misused("the region of a frame is %R: expected a rondo._core.Region", region);
+    if (!nb::isinstance<Region>(region))
+      misused("the region of a frame is %R: expected a rondo._core.Region", region);
     const Py_ssize_t n = size_of(kinds);
     if (size_of(sizes) != n || size_of(elements) != n)
       misused("a frame of %zd kinds, %zd sizes and %zd elements: expected one of each for every argument", n,
@@ -545,35 +526,27 @@ PyObject* frame_new(PyTypeObject* type, PyObject* args, PyObject* names) {
     for (Py_ssize_t i = 0; i < n; ++i) {
       const uint64_t kind = number(item(kinds, i)), element = number(item(elements, i));
       if (kind > RONDO_MADE)
-        misused("argument %zd is of kind %llu: expected 0 (in), 1 (out), 2 (inout), 3 (live), 4 (fixed) or 5 (made)", i,
-                static_cast<unsigned long long>(kind));
+        misused(
+            "argument %zd is of kind %llu: expected 0 (in), 1 (out), 2 (inout), 3 (live), 4 (fixed) or 5 "
+            "(made)",
+            i, static_cast<unsigned long long>(kind));
       if (element > RONDO_F64)
-        misused("argument %zd has elements %llu: expected 0 (bytes), 1 (f16), 2 (bf16), 3 (f32) or 4 (f64)", i,
-                static_cast<unsigned long long>(element));
+        misused("argument %zd has elements %llu: expected 0 (bytes), 1 (f16), 2 (bf16), 3 (f32) or 4 (f64)",
+                i, static_cast<unsigned long long>(element));
       arguments[static_cast<size_t>(i)] = {0, number(item(sizes, i)), static_cast<uint32_t>(kind),
                                            static_cast<uint32_t>(element), 0};
     }
-    nb::object run = method_of(work, "run"), capture = method_of(work, "capture"), make = method_of(work, "make"),
-               before = checked(PyObject_GetAttrString(work, "before_launch"));
-    if (before.is_none())
-      before = {};
-    else
-      before = method_of(work, "before_launch");
-
     const auto allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
-    nb::object self = checked(allocate(type, 0));
-    auto* const f = reinterpret_cast<Frame*>(self.ptr());
+    PyObject* const self = allocate(type, 0);
+    if (!self) return nullptr;
+    auto* const f = reinterpret_cast<Frame*>(self);
     f->call = frame_call;
     Py_INCREF(region);
     f->region_object = region;
     f->region = nb::inst_ptr<Region>(region)->get();
-    f->run = run.release().ptr();
-    f->capture = capture.release().ptr();
-    f->make = make.release().ptr();
-    f->before_launch = before.release().ptr();
     f->arguments = arguments.release();
     f->count = n;
-    return self.release().ptr();
+    return self;
   } catch (nb::python_error& e) {
     e.restore();
   } catch (const std::bad_alloc&) {
@@ -583,14 +556,19 @@ PyObject* frame_new(PyTypeObject* type, PyObject* args, PyObject* names) {
 }
 
 constexpr const char* kFrameDoc =
-    "Frame(region, work, kinds, sizes, elements)\n--\n\n"
-    "A place that calls a region: frame(stream, *values) -> bool, whether the call was a replay.\n\n"
-    "kinds: 0 in, 1 out, 2 inout, 3 live, 4 fixed, 5 made; sizes in bytes; elements: 0 bytes, 1 f16, 2 bf16, 3 f32,\n"
-    "4 f64. values: addresses, the bits of scalars, 0 for a result that work.make() is to give memory for.\n\n"
-    "work.run(stream, values, prove) does the call, and with prove returns the addresses of what it made;\n"
-    "work.capture(values, kinds) returns (graph, owner, made, allocations[, stateful[, arena]]); work.make() returns\n"
-    "addresses for the made ones whose value is 0; work.before_launch(stream, again), or None. An exception of run()\n"
-    "comes out of the call. Any other makes it a plain one: its text is in the report.";
+    "Frame(region, kinds, sizes, elements)\n--\n\n"
+    "A place that calls a region: frame(work, stream, *values) -> bool, whether the call was a replay.\n\n"
+    "kinds: 0 in, 1 out, 2 inout, 3 live, 4 fixed, 5 made; sizes in bytes; elements: 0 bytes, 1 f16, 2 bf16, "
+    "3 f32,\n"
+    "4 f64. values: addresses, the bits of scalars, 0 for a made one that work.make() is to give memory "
+    "for.\n\n"
+    "work.run(stream, values, prove) does the call, and with prove returns the addresses of all made ones;\n"
+    "work.capture(values, kinds) returns (graph, owner, made, allocations[, stateful[, arena]]), made as run "
+    "does, the\n"
+    "address of one whose kind is 1 there being of no interest; work.make() returns addresses for the made "
+    "ones whose\n"
+    "value is 0; work.before_launch(stream, again) is called where stateful is true.\n"
+    "An exception of run() comes out of the call. Any other makes it a plain one: its text is in the report.";
 
 PyType_Spec* frame_spec() {
   static PyMemberDef members[] = {
@@ -599,14 +577,12 @@ PyType_Spec* frame_spec() {
       {nullptr, 0, 0, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(frame_new)},
                                 {Py_tp_dealloc, reinterpret_cast<void*>(frame_dealloc)},
-                                {Py_tp_traverse, reinterpret_cast<void*>(frame_traverse)},
-                                {Py_tp_clear, reinterpret_cast<void*>(frame_clear)},
                                 {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
                                 {Py_tp_members, members},
                                 {Py_tp_doc, const_cast<char*>(kFrameDoc)},
                                 {0, nullptr}};
   static PyType_Spec spec = {"rondo._core.Frame", sizeof(Frame), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
   return &spec;
 }
 
@@ -629,20 +605,28 @@ NB_MODULE(_core, m) {
   // Regions live as long as the program, in variables of modules: nothing to warn of.
   nb::set_leak_warnings(false);
 
+  name_run = PyUnicode_InternFromString("run");
+  name_capture = PyUnicode_InternFromString("capture");
+  name_make = PyUnicode_InternFromString("make");
+  name_before_launch = PyUnicode_InternFromString("before_launch");
   error_class = new_error(m, "Error", "What went wrong in Rondo, with what to do.", {PyExc_Exception});
-  usage_error = new_error(m, "UsageError", "The caller: an argument or an option.", {error_class, PyExc_ValueError});
+  usage_error =
+      new_error(m, "UsageError", "The caller: an argument or an option.", {error_class, PyExc_ValueError});
   unavailable_error =
       new_error(m, "UnavailableError", "The machine: no driver, no GPU.", {error_class, PyExc_RuntimeError});
   device_error = new_error(m, "DeviceError", "The driver or a kernel.", {error_class, PyExc_RuntimeError});
 
-  nb::class_<Region>(m, "Region",
-                     "Work on a GPU that is called again and again, recorded once and replayed where that pays.")
+  nb::class_<Region>(
+      m, "Region",
+      "Work on a GPU that is called again and again, recorded once and replayed where that pays.")
       .def(nb::init<const std::string&, const std::string&>(), nb::arg("name"), nb::arg("options") = "",
            "options: a JSON object with the keys of rondo_region_create() (rondo/rondo_c.h).")
       .def(
           "report", [](const Region& r) { return text_of(r.get(), rondo_report_json); },
           "What was decided and why: JSON, as report_json() of this region alone.")
-      .def("text", [](const Region& r) { return text_of(r.get(), rondo_report_text); }, "The report for people.")
+      .def(
+          "text", [](const Region& r) { return text_of(r.get(), rondo_report_text); },
+          "The report for people.")
       .def("reset", &Region::reset, "Forgets all recordings and decisions of this process.");
   m.attr("Frame") = checked(PyType_FromModuleAndSpec(m.ptr(), frame_spec(), nullptr));
 
@@ -651,15 +635,17 @@ NB_MODULE(_core, m) {
       .def(nb::init<uint64_t>(), nb::arg("stream"))
       .def("end", &Capture::end, "The graph (CUgraph), for graph_destroy(). rondo.DeviceError: what broke the capture.");
   m.def("graph_destroy", [](uint64_t graph) { rondo_graph_destroy(reinterpret_cast<void*>(graph)); });
-  m.def("report_json", [] { return text_of(nullptr, rondo_report_json); },
-        "The report of all regions of this process: JSON, as `rondo replay-report` reads it.");
-  m.def("report_text", [] { return text_of(nullptr, rondo_report_text); }, "The report of all regions, for people.");
+  m.def(
+      "report_json", [] { return text_of(nullptr, rondo_report_json); },
+      "The report of all regions of this process: JSON, as `rondo replay-report` reads it.");
+  m.def(
+      "report_text", [] { return text_of(nullptr, rondo_report_text); },
+      "The report of all regions, for people.");
   m.def("available", &available, "\"\" where a GPU can be used, otherwise why not.");
-  m.def("version", [] { return rondo_version(); }, "The version of Rondo.");
+  m.def(
+      "version", [] { return rondo_version(); }, "The version of Rondo.");
 
   // Before modules are taken apart.
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-    ended_by = std::this_thread::get_id();
-    ended.store(true, std::memory_order_release);
-  }));
+  nb::module_::import_("atexit").attr("register")(
+      nb::cpp_function([] { ended.store(true, std::memory_order_release); }));
 }

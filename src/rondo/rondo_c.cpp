@@ -1,8 +1,9 @@
 // The C ABI: replay regions behind functions that never throw.
 //
-// Every function is guarded(): an exception is a code, and its text stays with the thread. Work comes as callbacks,
-// which CallbackWork makes a replay::Work; a callback that fails is an exception again on this side (WorkFailed), so that
-// the region treats it as it treats work that throws, and a code and a text when it comes out.
+// Every function is guarded(): an exception is a code, and its text stays with the thread. Work comes as
+// callbacks, which CallbackWork makes a replay::Work; a callback that fails is an exception again on this
+// side (WorkFailed), so that the region treats it as it treats work that throws, and a code and a text when
+// it comes out.
 #include "rondo/rondo_c.h"
 
 #include <fmt/format.h>
@@ -102,8 +103,8 @@ T* given(T* pointer, const char* function, const char* what) {
 }
 
 // ---------------------------------------------------------------- work
-// Arguments go through as they are: both structs are five fields of the same sizes in the same places, and neither side
-// is compiled with sight of the other's.
+// Arguments go through as they are: both structs are five fields of the same sizes in the same places, and
+// neither side is compiled with sight of the other's.
 static_assert(sizeof(rondo_argument) == sizeof(Argument) && alignof(rondo_argument) == alignof(Argument));
 static_assert(offsetof(rondo_argument, value) == offsetof(Argument, value));
 static_assert(offsetof(rondo_argument, bytes) == offsetof(Argument, bytes));
@@ -134,7 +135,8 @@ class CallbackWork final : public replay::Work {
     captured.graph = static_cast<CUgraph>(out.graph);
     if (!captured.graph) throw WorkFailed("capture() of the work returned no graph");
     if (out.allocation_count && !out.allocations)
-      throw WorkFailed(fmt::format("capture() of the work counts {} allocations and gives none", out.allocation_count));
+      throw WorkFailed(
+          fmt::format("capture() of the work counts {} allocations and gives none", out.allocation_count));
     captured.allocations.reserve(out.allocation_count);
     for (size_t i = 0; i < out.allocation_count; ++i)
       captured.allocations.push_back({out.allocations[i].address, out.allocations[i].bytes});
@@ -183,8 +185,8 @@ constexpr Word<replay::Staging> kStagings[] = {
     {"auto", replay::Staging::auto_}, {"always", replay::Staging::always}, {"never", replay::Staging::never}};
 
 [[noreturn]] void wrong(const std::string& key, const json_t& value, const std::string& expected) {
-  misused(fmt::format("option \"{}\" is {}: expected {}", key, value.dump(-1, ' ', false, json_t::error_handler_t::replace),
-                      expected));
+  misused(fmt::format("option \"{}\" is {}: expected {}", key,
+                      value.dump(-1, ' ', false, json_t::error_handler_t::replace), expected));
 }
 
 template <class T, size_t n>
@@ -217,7 +219,8 @@ replay::Options parse_options(const char* text) {
   replay::Options out;
   if (!text || !*text) return out;
   const json_t all = json_t::parse(text, nullptr, false);
-  if (!all.is_object()) misused(fmt::format("the options of a region are a JSON object: this is none: {}", text));
+  if (!all.is_object())
+    misused(fmt::format("the options of a region are a JSON object: this is none: {}", text));
   for (const auto& [key, value] : all.items()) {
     if (key == "policy") {
       read(key, value, kPolicies, &out.policy);
@@ -228,7 +231,8 @@ replay::Options parse_options(const char* text) {
     } else if (key == "staging") {
       read(key, value, kStagings, &out.staging);
     } else if (key == "tolerance") {
-      if (!value.is_number() || !(value.get<double>() >= 0)) wrong(key, value, "a number that is not negative");
+      if (!value.is_number() || !(value.get<double>() >= 0))
+        wrong(key, value, "a number that is not negative");
       out.tolerance = value.get<double>();
     } else if (key == "plain_calls") {
       read_count(key, value, &out.plain_calls);
@@ -245,10 +249,11 @@ replay::Options parse_options(const char* text) {
     } else if (key == "recapture") {
       read(key, value, &out.recapture);
     } else {
-      misused(fmt::format(
-          "there is no option \"{}\" of a region: expected policy, goal, proof, tolerance, staging, plain_calls, "
-          "most_recordings, most_bytes, most_failures, check_arguments, remember or recapture",
-          key));
+      misused(
+          fmt::format("there is no option \"{}\" of a region: expected policy, goal, proof, tolerance, "
+                      "staging, plain_calls, "
+                      "most_recordings, most_bytes, most_failures, check_arguments, remember or recapture",
+                      key));
     }
   }
   return out;
@@ -291,8 +296,8 @@ void rondo_region_destroy(rondo_region* region) {
   (void)guarded([&] { delete region; });
 }
 
-int rondo_region_call(rondo_region* region, void* stream, rondo_argument* arguments, size_t count, const rondo_work* work,
-                      int* replayed) {
+int rondo_region_call(rondo_region* region, void* stream, rondo_argument* arguments, size_t count,
+                      const rondo_work* work, int* replayed) {
   return guarded([&] {
     constexpr const char* self = "rondo_region_call";
     if (replayed) *replayed = 0;
@@ -300,7 +305,9 @@ int rondo_region_call(rondo_region* region, void* stream, rondo_argument* argume
     given(work, self, "work");
     if (count) given(arguments, self, "arguments");
     if (!work->run || !work->capture || !work->make || !work->release)
-      misused("rondo_region_call: run, capture, make and release of a rondo_work must be given: one of them is NULL");
+      misused(
+          "rondo_region_call: run, capture, make and release of a rondo_work must be given: one of them is "
+          "NULL");
     CallbackWork callbacks(work);
     const bool done = region->base.call(static_cast<CUstream>(stream),
                                         {reinterpret_cast<Argument*>(arguments), count}, callbacks);
@@ -345,9 +352,10 @@ int rondo_available(void) {
   return guarded([&] {
     const driver::Driver& d = driver::driver();
     if (const CUresult code = d.cuInit(0); code != CUDA_SUCCESS)
-      throw Error(ErrorKind::Unavailable,
-                  fmt::format("CUDA is not available: cuInit failed: {} [driver {}]. Check the GPU with nvidia-smi",
-                              driver::describe(d, code), d.name()));
+      throw Error(
+          ErrorKind::Unavailable,
+          fmt::format("CUDA is not available: cuInit failed: {} [driver {}]. Check the GPU with nvidia-smi",
+                      driver::describe(d, code), d.name()));
     int gpus = 0;
     RONDO_CU(d, cuDeviceGetCount(&gpus));
     if (gpus == 0)

@@ -130,20 +130,18 @@ class Frame:
             with self.lock:
                 self.moved(inputs)
                 call = self.call
-        work = self.work
-        outer, work.inputs = work.inputs, inputs  # outer: a work that calls itself
+        work = _Work(self, inputs)
         results = self.results
         made, outputs = results.allocate(inputs) if self.replays else ((0,) * results.made_count, None)
         try:
             replayed = call(
-                _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
+                work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
             )
             self.replays = replayed
             if not replayed or outputs is None:
-                outputs, work.outputs = work.outputs, None
+                outputs = work.outputs
             return outputs
         finally:
-            work.inputs = outer
             if self.captured:
                 self.settle()
             inputs.clear()
@@ -216,10 +214,8 @@ class Frame:
         elements = [_ELEMENTS.get(self.layout[i].dtype, 0) for i in self.arguments]
         made = self.results.made
         self.tag = self.number * 64 + min(len(self.moving), 63)
-        self.work = _Work(self)
         self.call = _core.Frame(
             self.owner.region,
-            self.work,
             kinds + [MADE] * len(made) + [FIXED],
             sizes + [m.bytes for m in made] + [8],
             elements + [_ELEMENTS.get(m.dtype, 0) for m in made] + [0],
@@ -369,15 +365,14 @@ def _dense_bytes(b) -> int:
     return (sum((n - 1) * s for n, s in zip(size, stride)) + 1) * dtype.itemsize
 
 
-class _Work(threading.local):
-    """A call as the region's callbacks see it: on the thread that makes it, with its inputs and results."""
+class _Work:
+    """One call, as the region's callbacks see it."""
 
-    def __init__(self, frame):
-        self.frame = frame
-        self.inputs = self.outputs = self.storages = None
-        self.began = 0
-        if not frame.advance:
-            self.before_launch = None
+    __slots__ = ("began", "frame", "inputs", "outputs", "storages")
+
+    def __init__(self, frame, inputs):
+        self.frame, self.inputs = frame, inputs
+        self.outputs = None
 
     def run(self, stream, values, prove):
         frame = self.frame
@@ -411,7 +406,8 @@ class _Work(threading.local):
                 if m.bytes and kinds[first + k] == OUT:
                     to = tensor_at(values[first + k], (m.bytes,), (1,), torch.uint8, frame.torch_device, m.bytes)
                     to.copy_(torch.empty(0, dtype=torch.uint8, device=frame.torch_device).set_(storage, 0, (m.bytes,), (1,)))
-                addresses.append(storage.data_ptr() if m.bytes else 0)
+                elif kinds[first + k] == MADE:
+                    addresses.append(storage.data_ptr() if m.bytes else 0)
             return addresses
 
         offset = device.random_offset()
@@ -429,8 +425,8 @@ class _Work(threading.local):
         frame.captured.append(alive)
         alive.kept = (alive.kept, given)
         known = {a for a, _ in allocations}
-        for k, (address, m) in enumerate(zip(addresses, frame.results.made)):
-            if m.bytes and kinds[first + k] == MADE and address not in known:
+        for k, address in enumerate(addresses):
+            if address and address not in known:
                 raise CannotCapture(f"result {k} is memory that was there before the call (a cached tensor)")
         return (
             alive.number,

@@ -29,7 +29,7 @@ struct Captured {
 std::vector<Span64> ranges(std::span<const Argument> arguments) {
   std::vector<Span64> out;
   for (const Argument& a : arguments)
-    if (a.buffer() && a.value && a.bytes) out.push_back({a.value, a.bytes});
+    if (a.buffer() && a.bytes && a.value) out.push_back({a.value, a.bytes});  // a result may have no memory yet
   return out;
 }
 
