@@ -1,0 +1,396 @@
+"""Measuring one model of the zoo in all modes, in one process: settle each mode, compare results, then rounds in turns.
+
+measure(entry, ...) gives a dictionary of plain numbers and words, which torch_models.py writes as JSON. Times are
+microseconds a call: `period` of calls back to back, `latency` of a call with a wait, `cpu` until a call returns.
+Every call gets tensors of its own, made outside of what is timed and dropped with the call, as its results are.
+"""
+import contextlib
+import gc
+import json
+import statistics
+import time
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+MODES = ("eager", "inductor", "graphs", "rondo", "graphed")
+MOST_INPUT_BYTES = 1 << 30  # of one burst
+
+
+def reason(error):
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}"
+
+
+def rondo_missing():
+    try:
+        import rondo.torch  # noqa: F401
+    except Exception as error:  # an extension that does not load is any kind of error
+        return reason(error)
+    return ""
+
+
+def compiled(mode, work, entry):
+    dynamic = True if entry.dynamic else None
+    if mode == "eager":
+        return work.module
+    if mode == "inductor":
+        return torch.compile(work.module, dynamic=dynamic)
+    if mode == "graphs":
+        return torch.compile(work.module, dynamic=dynamic, mode="reduce-overhead")
+    if missing := rondo_missing():
+        raise RuntimeError(f"no rondo here ({missing})")
+    if mode == "rondo":
+        return torch.compile(work.module, dynamic=dynamic, backend="rondo")
+    import rondo.torch
+    return rondo.torch.graphed(work.module, work.inputs(0), compile=True, dynamic=dynamic)
+
+
+class Bench:
+    def __init__(self, entry, device):
+        self.entry, self.device, self.gpu = entry, device, device.type == "cuda"
+        torch.manual_seed(0)
+        self.work = entry.make(device)
+        self.parameters = list(self.work.module.parameters())
+        self.base = []  # sets of inputs; those of a call are copies
+        for i in range(self.work.distinct):
+            torch.manual_seed(1000 + i)
+            self.base.append(self.work.inputs(i))
+        self.input_bytes = max(sum(t.nbytes for t in tree_leaves(x)) for x in self.base)
+        self.turn = 0
+        state = [*self.work.module.buffers(), *self.work.extra_state]
+        self.state = state + (self.parameters if self.work.optimizer else [])
+        self.saved = [t.detach().clone() for t in self.state]
+
+    def wait(self):
+        if self.gpu:
+            torch.cuda.synchronize()
+
+    def sets(self, count):
+        """Inputs of `count` calls in tensors of their own, the last one first."""
+        out = []
+        for _ in range(count):
+            base = self.base[self.turn % len(self.base)]
+            out.append(tree_map_only(torch.Tensor, torch.clone, base))
+            self.turn += 1
+        out.reverse()
+        return out
+
+    def step(self, call):
+        """One call as a function of its inputs, results dropped."""
+        work = self.work
+        if not self.entry.train:
+            return lambda inputs: call(*inputs)
+        optimizer = work.optimizer
+        parameters = self.parameters
+
+        def train(inputs):
+            call(*inputs).backward()
+            if optimizer:
+                optimizer.step()
+            for p in parameters:
+                p.grad = None
+        return train
+
+    def burst(self, step, count):
+        """Seconds until `count` calls have returned, and until they are done."""
+        sets = self.sets(min(count, self.work.most_calls))
+        if self.work.reset:
+            self.work.reset()
+        self.wait()
+        start = time.perf_counter()
+        while sets:
+            step(sets.pop())
+        returned = time.perf_counter()
+        self.wait()
+        return returned - start, time.perf_counter() - start
+
+    def alone(self, step, count):
+        """Seconds of each of `count` calls with a wait."""
+        sets = self.sets(min(count, self.work.most_calls))
+        if self.work.reset:
+            self.work.reset()
+        self.wait()
+        times = []
+        while sets:
+            inputs = sets.pop()
+            start = time.perf_counter()
+            step(inputs)
+            self.wait()
+            times.append(time.perf_counter() - start)
+        return times
+
+    def restore(self):
+        with torch.no_grad():
+            for tensor, saved in zip(self.state, self.saved):
+                tensor.copy_(saved)
+
+    def results(self, call, count=3):
+        """Named results of `count` calls with new values: outputs, gradients, what the calls changed."""
+        named = []
+        for i in range(count):
+            self.restore()
+            torch.manual_seed(5000 + i)
+            inputs = self.work.inputs(i)
+            torch.manual_seed(6000 + i)
+            out = call(*inputs)
+            if self.entry.train:
+                out.backward()
+            named += [(f"output {k}", t.detach().clone()) for k, t in enumerate(tree_leaves(out))
+                      if isinstance(t, torch.Tensor)]
+            del out
+            if self.entry.train:
+                named += [(f"gradient {k}", p.grad.clone()) for k, p in enumerate(self.parameters)
+                          if p.grad is not None]
+                for p in self.parameters:
+                    p.grad = None
+            named += [(f"state {k}", t.detach().clone()) for k, t in enumerate(self.state)]
+        self.restore()
+        return named
+
+
+def compare(found, wanted):
+    """How far results are from each other: equal bit for bit, or the largest difference and where."""
+    if [n for n, _ in found] != [n for n, _ in wanted]:
+        return {"equal": False, "where": f"{len(found)} results instead of {len(wanted)}", "max": None}
+    worst = {"equal": True, "max": 0.0, "where": "", "scale": 0.0}
+    for (name, a), (_, b) in zip(found, wanted):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return {"equal": False, "where": f"{name}: {a.dtype}{list(a.shape)} instead of {b.dtype}{list(b.shape)}",
+                    "max": None}
+        if a.numel() == 0 or torch.equal(a, b):
+            continue
+        x, y = a.double(), b.double()
+        same = (x == y) | (x.isnan() & y.isnan())
+        if bool(same.all()):
+            continue
+        difference = float((x - y).abs().masked_fill(same, 0).nan_to_num(nan=float("inf")).max())
+        worst["equal"] = False
+        if difference >= worst["max"]:
+            worst.update(max=difference, where=name, scale=float(y.abs().nan_to_num().max()))
+    return worst
+
+
+def rondo_regions():
+    """All regions' reports, as the core's JSON has them."""
+    import rondo._core
+    report = json.loads(rondo._core.report_json())
+    return report.get("regions", []) if isinstance(report, dict) else report
+
+
+def undecided(before):
+    """How many recordings of regions made since are still being timed, or came too seldom so far."""
+    try:
+        regions = rondo_regions()[before:]
+    except Exception:
+        return 0
+    return sum(r.get("state") in ("timing", "plain so far") for region in regions for r in region.get("recordings", []))
+
+
+def settle(bench, mode, call, seconds, quick):
+    """Calls until the mode is as it will stay. Gives the figures of that time."""
+    step, distinct = bench.step(call), bench.work.distinct
+    start = time.perf_counter()
+    times = bench.alone(step, 1)
+    first = times[0]
+    if quick:
+        bench.alone(step, 3)
+        return step, {"first_s": first}
+    least = 3 * distinct + 8  # the built-in graphs warm up, record and replay each size
+    while len(times) < least:
+        times += bench.alone(step, min(16, least - len(times)))
+    spent, calls = sum(times), len(times)
+    if mode in ("rondo", "graphed"):
+        before = bench.regions_before
+        while undecided(before) and time.perf_counter() - start < seconds + first and calls < 4000:
+            count = max(16, distinct)
+            spent += bench.burst(step, count)[1]
+            calls += count
+            alone = bench.alone(step, count)
+            spent, calls = spent + sum(alone), calls + count
+            times += alone
+    usual = statistics.median(times[-max(8, distinct):])
+    figures = {"first_s": first, "settle_s": max(0.0, spent - calls * usual), "settle_calls": calls, "usual_s": usual}
+    if mode in ("rondo", "graphed"):
+        figures["undecided"] = undecided(before)
+    return step, figures
+
+
+def memory(bench, base, step):
+    """Bytes beyond what was there before the mode came: highest so far, kept, in use by steady calls; the driver's view."""
+    free, _ = torch.cuda.mem_get_info()
+    highest = torch.cuda.max_memory_reserved() - base["reserved"]
+    gc.collect()
+    torch.cuda.empty_cache()
+    kept = torch.cuda.memory_reserved() - base["reserved"]
+    torch.cuda.reset_peak_memory_stats()
+    bench.alone(step, max(3, bench.work.distinct))
+    steady = torch.cuda.max_memory_reserved() - base["reserved"]
+    torch.cuda.empty_cache()
+    return {"setup_peak": highest, "kept": kept, "steady_peak": steady,
+            "driver_kept": base["free"] - torch.cuda.mem_get_info()[0]}
+
+
+def kernels(bench, step, count=2):
+    """Kernels and graph launches of a call, by CUPTI: a kernel whose launch call is not seen came from a graph."""
+    from torch.profiler import ProfilerActivity, profile
+    sets = bench.sets(count)
+    if bench.work.reset:
+        bench.work.reset()
+    bench.wait()
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as prof:
+        while sets:
+            step(sets.pop())
+        bench.wait()
+    events = prof.profiler.kineto_results.events()
+    cuda = torch.autograd.DeviceType.CUDA
+    host = [e for e in events if e.device_type() != cuda]
+    plain = {e.correlation_id() for e in host if "LaunchKernel" in e.name() or "LaunchCooperative" in e.name()}
+    graphs = sum("GraphLaunch" in e.name() for e in host)
+    device = [e for e in events if e.device_type() == cuda and not e.name().startswith("ProfilerStep")]
+    ran = [e for e in device if not e.name().startswith(("Memcpy", "Memset"))]
+    outside = sum(e.correlation_id() in plain for e in ran)
+    return {"kernels": len(ran) / count, "inside": (len(ran) - outside) / count, "outside": outside / count,
+            "graph_launches": graphs / count, "copies": (len(device) - len(ran)) / count,
+            "gpu_us": sum(e.duration_ns() for e in device) / count / 1e3}
+
+
+def prepare(bench, mode, quick, settle_s):
+    """One mode compiled and settled, with its figures; raises what the mode raises."""
+    from torch._dynamo.utils import counters
+    if bench.gpu:
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        base = {"reserved": torch.cuda.memory_reserved(), "free": torch.cuda.mem_get_info()[0]}
+    counters.clear()
+    bench.regions_before = 0
+    if mode in ("rondo", "graphed"):
+        with contextlib.suppress(Exception):
+            bench.regions_before = len(rondo_regions())
+    start = time.perf_counter()
+    call = compiled(mode, bench.work, bench.entry)
+    made = time.perf_counter() - start
+    step, figures = settle(bench, mode, call, settle_s, quick)
+    figures["first_s"] += made
+    figures["cudagraph_skips"] = counters["inductor"]["cudagraph_skips"]
+    figures["graphs"] = counters["stats"]["unique_graphs"]
+    figures["graph_breaks"] = sum(counters["graph_break"].values())
+    if bench.gpu and not quick:
+        figures["memory"] = memory(bench, base, step)
+    return call, step, figures
+
+
+def rounds(bench, steps, found, count, seconds):
+    """The rounds: modes in turns, another one first each time. Medians go to found[mode]."""
+    samples = {mode: {"period": [], "latency": [], "cpu": []} for mode in steps}
+    share = seconds / (count * len(steps))
+    most = max(4, int(MOST_INPUT_BYTES / max(1, bench.input_bytes)))
+    distinct = bench.work.distinct if bench.entry.dynamic else 1
+
+    def calls(part, usual, least, limit):
+        n = min(max(int(part * share / usual), least), limit, most)
+        return -(-n // distinct) * distinct
+
+    names = list(steps)
+    for r in range(count):
+        for mode in names[r % len(names):] + names[:r % len(names)]:
+            step, usual, of = steps[mode], found[mode]["usual_s"], samples[mode]
+            n = min(calls(0.5, usual, 4, 200), bench.work.most_calls)
+            of["period"].append(bench.burst(step, n)[1] / n * 1e6)
+            of["latency"].append(statistics.median(bench.alone(step, calls(0.3, usual, 3, 50))) * 1e6)
+            short = 2 if not bench.entry.dynamic else distinct // 4
+            of["cpu"].append(statistics.median(bench.burst(step, short)[0] / short * 1e6
+                                               for _ in range(calls(0.1, usual, 2, 8) if distinct == 1 else 2)))
+    for mode, of in samples.items():
+        found[mode]["rounds"] = of
+        found[mode].update({f"{name}_us": statistics.median(values) for name, values in of.items()})
+
+
+def measure(entry, device, modes, *, count=7, seconds=2.0, settle_s=4.0, profile=True, quick=False, say=print):
+    torch._dynamo.reset()
+    torch._dynamo.config.recompile_limit = 64  # the modes share the module's code
+    result = {"name": entry.name, "suite": entry.suite, "train": entry.train, "launch_bound": entry.launch_bound,
+              "dynamic": entry.dynamic, "about": entry.about, "modes": {}}
+    start = time.perf_counter()
+    bench = Bench(entry, device)
+    found, calls, steps = result["modes"], {}, {}
+    context = contextlib.nullcontext() if entry.train else torch.no_grad()
+    with context:
+        bench.alone(bench.step(bench.work.module), 2)  # libraries load
+        for mode in modes:
+            began = time.perf_counter()
+            try:
+                bench.restore()
+                calls[mode], steps[mode], found[mode] = prepare(bench, mode, quick, settle_s)
+                say(f"{entry.name} {mode}: ready in {time.perf_counter() - began:.1f} s")
+            except Exception as error:
+                found[mode] = {"failed": reason(error)}
+                say(f"{entry.name} {mode}: failed: {reason(error)}")
+        if not quick:
+            numerics(bench, calls, found, say)
+            steps = {mode: step for mode, step in steps.items() if "failed" not in found[mode]}
+            for mode in list(steps):  # one that fails now shall not end the others' rounds
+                attempt(found, mode, lambda: bench.burst(steps[mode], 4), say)
+                if "failed" in found[mode]:
+                    del steps[mode]
+            bench.restore()
+            gc.collect()
+            gc.disable()
+            try:
+                rounds(bench, steps, found, count, seconds)
+            finally:
+                gc.enable()
+            if bench.gpu and profile:
+                for mode, step in steps.items():
+                    with contextlib.suppress(Exception):
+                        found[mode]["launches"] = kernels(bench, step)
+            tell_rondo(calls, found)
+    result["seconds"] = time.perf_counter() - start
+    return result
+
+
+def attempt(found, mode, work, say):
+    try:
+        return work()
+    except Exception as error:
+        found[mode]["failed"] = reason(error)
+        say(f"{mode}: failed: {reason(error)}")
+    return None
+
+
+def numerics(bench, calls, found, say):
+    """Every mode against plain Inductor, and Inductor against itself: whether equal can be asked for at all."""
+    reference = "inductor" if "inductor" in calls else next(iter(calls), None)
+    if reference is None:
+        return
+    wanted = attempt(found, reference, lambda: bench.results(calls[reference]), say)
+    if wanted is None:
+        return
+    bad = sum(not bool(torch.isfinite(t).all()) for _, t in wanted if t.is_floating_point())
+    for mode, call in calls.items():
+        got = attempt(found, mode, lambda: bench.results(call), say)
+        if got is not None:
+            found[mode]["numerics"] = {**compare(got, wanted), "against": reference, "not_finite": bad}
+    for mode in calls:
+        with contextlib.suppress(Exception):
+            for p in bench.parameters:
+                p.grad = None
+
+
+def tell_rondo(calls, found):
+    """What Rondo says of itself, in words."""
+    if "rondo" not in calls and "graphed" not in calls:
+        return
+    for mode in ("rondo", "graphed"):
+        if mode in calls and "failed" not in found[mode]:
+            with contextlib.suppress(Exception):
+                import rondo.torch
+                found[mode]["explain"] = str(rondo.torch.explain(calls[mode]))[:6000]
+    with contextlib.suppress(Exception):
+        keys = ("name", "policy", "calls", "plain_calls", "replays", "failures", "dropped", "fallbacks")
+        found["rondo" if "rondo" in calls else "graphed"]["regions"] = [
+            {**{k: region.get(k) for k in keys},
+             "recordings": [{k: r.get(k) for k in ("state", "choice", "reason", "kernels", "slots")}
+                            for r in region.get("recordings", [])[:8]]}
+            for region in rondo_regions()]
