@@ -11,6 +11,7 @@ import statistics
 import time
 
 import torch
+from torch._dynamo.utils import counters
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 MODES = ("eager", "inductor", "graphs", "rondo", "graphed")
@@ -178,57 +179,88 @@ def rondo_regions():
     return report.get("regions", []) if isinstance(report, dict) else report
 
 
-def undecided(before):
-    """How many recordings of regions made since are still being timed, or came too seldom so far."""
-    try:
-        regions = rondo_regions()[before:]
-    except Exception:
+class Decisions:
+    """Which recordings of Rondo's are not decided yet, among those that calls still reach."""
+
+    def __init__(self):
+        self.last = self.look()
+
+    @staticmethod
+    def look():
+        with contextlib.suppress(Exception):
+            return {(i, k): (r["plain_calls"] + r["replays"], r["state"])
+                    for i, region in enumerate(rondo_regions()) for k, r in enumerate(region["recordings"])}
+        return None
+
+    def open(self):
+        """Their number since the last look; None when Rondo does not say."""
+        now, before = self.look(), self.last or {}
+        self.last = now
+        if now is None:
+            return None
+        return sum(state in ("timing", "plain so far") and calls != before.get(key, (0, ""))[0]
+                   for key, (calls, state) in now.items())
+
+
+def reserved(bench):
+    if not bench.gpu:
         return 0
-    return sum(r.get("state") in ("timing", "plain so far") for region in regions for r in region.get("recordings", []))
-
-
-def settle(bench, mode, call, seconds, quick):
-    """Calls until the mode is as it will stay. Gives the figures of that time."""
-    step, distinct = bench.step(call), bench.work.distinct
-    start = time.perf_counter()
-    times = bench.alone(step, 1)
-    first = times[0]
-    if quick:
-        bench.alone(step, 3)
-        return step, {"first_s": first}
-    least = 3 * distinct + 8  # the built-in graphs warm up, record and replay each size
-    while len(times) < least:
-        times += bench.alone(step, min(16, least - len(times)))
-    spent, calls = sum(times), len(times)
-    if mode in ("rondo", "graphed"):
-        before = bench.regions_before
-        while undecided(before) and time.perf_counter() - start < seconds + first and calls < 4000:
-            count = max(16, distinct)
-            spent += bench.burst(step, count)[1]
-            calls += count
-            alone = bench.alone(step, count)
-            spent, calls = spent + sum(alone), calls + count
-            times += alone
-    usual = statistics.median(times[-max(8, distinct):])
-    figures = {"first_s": first, "settle_s": max(0.0, spent - calls * usual), "settle_calls": calls, "usual_s": usual}
-    if mode in ("rondo", "graphed"):
-        figures["undecided"] = undecided(before)
-    return step, figures
-
-
-def memory(bench, base, step):
-    """Bytes beyond what was there before the mode came: highest so far, kept, in use by steady calls; the driver's view."""
-    free, _ = torch.cuda.mem_get_info()
-    highest = torch.cuda.max_memory_reserved() - base["reserved"]
     gc.collect()
     torch.cuda.empty_cache()
-    kept = torch.cuda.memory_reserved() - base["reserved"]
-    torch.cuda.reset_peak_memory_stats()
-    bench.alone(step, max(3, bench.work.distinct))
-    steady = torch.cuda.max_memory_reserved() - base["reserved"]
-    torch.cuda.empty_cache()
-    return {"setup_peak": highest, "kept": kept, "steady_peak": steady,
-            "driver_kept": base["free"] - torch.cuda.mem_get_info()[0]}
+    return torch.cuda.memory_reserved()
+
+
+def compile_mode(bench, mode):
+    """One mode made and called once. Gives the callable, one call as a step, and figures; raises what it raises."""
+    before = reserved(bench)
+    counters.clear()
+    start = time.perf_counter()
+    call = compiled(mode, bench.work, bench.entry)
+    step = bench.step(call)
+    bench.alone(step, 1)
+    first = time.perf_counter() - start
+    return call, step, {"first_s": first, "kept": reserved(bench) - before, **counted()}
+
+
+def counted():
+    return {"cudagraph_skips": counters["inductor"]["cudagraph_skips"], "graphs": counters["stats"]["unique_graphs"]}
+
+
+def settle(bench, mode, step, figures, seconds):
+    """Calls until the mode is as it will stay: recorded for all sizes, decided. Adds what that took to `figures`."""
+    work, distinct = bench.work, bench.work.distinct
+    before = reserved(bench)
+    free = torch.cuda.mem_get_info()[0] if bench.gpu else 0
+    counters.clear()
+    decisions = Decisions() if mode in ("rondo", "graphed") else None
+    start = time.perf_counter()
+    times, together, calls = [], 0.0, 0
+    while len(times) < 3 * distinct + 8:  # the built-in graphs warm up, record and replay each size
+        times += bench.alone(step, 8)
+    while decisions and calls < 4000 and time.perf_counter() - start < seconds:
+        left = decisions.open()
+        if left == 0 or (left is None and calls >= 200):
+            break
+        count = min(max(16, distinct), work.most_calls)
+        together += bench.burst(step, count)[1]
+        times += bench.alone(step, count)
+        calls += count
+    usual = statistics.median(times[-max(8, distinct):])
+    figures["usual_s"] = usual
+    figures["settle_s"] = max(0.0, sum(times) + together - (len(times) + calls) * usual)
+    figures["settle_calls"] = len(times) + calls
+    if decisions:
+        figures["undecided"] = decisions.open()
+    for key, value in counted().items():
+        figures[key] += value
+    if bench.gpu:
+        steady = reserved(bench)
+        driver = free - torch.cuda.mem_get_info()[0]
+        torch.cuda.reset_peak_memory_stats()
+        bench.alone(step, max(3, distinct))
+        kept = figures.pop("kept") + steady - before
+        figures["memory"] = {"kept": kept, "steady_peak": kept + torch.cuda.max_memory_reserved() - steady,
+                             "driver": driver}
 
 
 def kernels(bench, step, count=2):
@@ -253,32 +285,6 @@ def kernels(bench, step, count=2):
     return {"kernels": len(ran) / count, "inside": (len(ran) - outside) / count, "outside": outside / count,
             "graph_launches": graphs / count, "copies": (len(device) - len(ran)) / count,
             "gpu_us": sum(e.duration_ns() for e in device) / count / 1e3}
-
-
-def prepare(bench, mode, quick, settle_s):
-    """One mode compiled and settled, with its figures; raises what the mode raises."""
-    from torch._dynamo.utils import counters
-    if bench.gpu:
-        gc.collect()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        base = {"reserved": torch.cuda.memory_reserved(), "free": torch.cuda.mem_get_info()[0]}
-    counters.clear()
-    bench.regions_before = 0
-    if mode in ("rondo", "graphed"):
-        with contextlib.suppress(Exception):
-            bench.regions_before = len(rondo_regions())
-    start = time.perf_counter()
-    call = compiled(mode, bench.work, bench.entry)
-    made = time.perf_counter() - start
-    step, figures = settle(bench, mode, call, settle_s, quick)
-    figures["first_s"] += made
-    figures["cudagraph_skips"] = counters["inductor"]["cudagraph_skips"]
-    figures["graphs"] = counters["stats"]["unique_graphs"]
-    figures["graph_breaks"] = sum(counters["graph_break"].values())
-    if bench.gpu and not quick:
-        figures["memory"] = memory(bench, base, step)
-    return call, step, figures
 
 
 def rounds(bench, steps, found, count, seconds):
@@ -307,7 +313,10 @@ def rounds(bench, steps, found, count, seconds):
         found[mode].update({f"{name}_us": statistics.median(values) for name, values in of.items()})
 
 
-def measure(entry, device, modes, *, count=7, seconds=2.0, settle_s=4.0, profile=True, quick=False, say=print):
+def measure(entry, device, modes, *, count=7, seconds=1.5, settle_s=3.0, profile=True, quick=False, say=print,
+            gate=lambda: None):
+    """All figures of one model. `gate` is called once, between compiling, which others may do at the same time, and
+    all that is timed. `quick`: compile only."""
     torch._dynamo.reset()
     torch._dynamo.config.recompile_limit = 64  # the modes share the module's code
     result = {"name": entry.name, "suite": entry.suite, "train": entry.train, "launch_bound": entry.launch_bound,
@@ -315,48 +324,56 @@ def measure(entry, device, modes, *, count=7, seconds=2.0, settle_s=4.0, profile
     start = time.perf_counter()
     bench = Bench(entry, device)
     found, calls, steps = result["modes"], {}, {}
-    context = contextlib.nullcontext() if entry.train else torch.no_grad()
-    with context:
+    with contextlib.nullcontext() if entry.train else torch.no_grad():
         bench.alone(bench.step(bench.work.module), 2)  # libraries load
         for mode in modes:
             began = time.perf_counter()
-            try:
+            with attempt(found, mode, say):
                 bench.restore()
-                calls[mode], steps[mode], found[mode] = prepare(bench, mode, quick, settle_s)
-                say(f"{entry.name} {mode}: ready in {time.perf_counter() - began:.1f} s")
-            except Exception as error:
-                found[mode] = {"failed": reason(error)}
-                say(f"{entry.name} {mode}: failed: {reason(error)}")
-        if not quick:
-            numerics(bench, calls, found, say)
-            steps = {mode: step for mode, step in steps.items() if "failed" not in found[mode]}
-            for mode in list(steps):  # one that fails now shall not end the others' rounds
-                attempt(found, mode, lambda: bench.burst(steps[mode], 4), say)
-                if "failed" in found[mode]:
-                    del steps[mode]
-            bench.restore()
-            gc.collect()
-            gc.disable()
-            try:
-                rounds(bench, steps, found, count, seconds)
-            finally:
-                gc.enable()
-            if bench.gpu and profile:
-                for mode, step in steps.items():
-                    with contextlib.suppress(Exception):
-                        found[mode]["launches"] = kernels(bench, step)
-            tell_rondo(calls, found)
-    result["seconds"] = time.perf_counter() - start
+                calls[mode], steps[mode], found[mode] = compile_mode(bench, mode)
+                say(f"{entry.name} {mode}: first call after {time.perf_counter() - began:.1f} s")
+        if quick:
+            for mode, step in steps.items():
+                with attempt(found, mode, say):
+                    bench.alone(step, 3)
+            return result
+        gate()
+        gated = time.perf_counter()
+        for mode in steps:
+            with attempt(found, mode, say):
+                settle(bench, mode, steps[mode], found[mode], settle_s)
+        numerics(bench, calls, found, say)
+        for mode, step in steps.items():  # one that fails now shall not end the others' rounds
+            if "failed" not in found[mode]:
+                with attempt(found, mode, say):
+                    bench.burst(step, 4)
+        steps = {mode: step for mode, step in steps.items() if "failed" not in found[mode]}
+        bench.restore()
+        gc.collect()
+        gc.disable()
+        try:
+            rounds(bench, steps, found, count, seconds)
+        finally:
+            gc.enable()
+        for mode, step in steps.items():
+            if bench.gpu and profile and mode != "eager":
+                try:
+                    found[mode]["launches"] = kernels(bench, step)
+                except Exception as error:
+                    say(f"{mode}: not profiled: {reason(error)}")
+        tell_rondo(calls, found)
+    result["seconds"] = {"compile": gated - start, "measure": time.perf_counter() - gated}
     return result
 
 
-def attempt(found, mode, work, say):
+@contextlib.contextmanager
+def attempt(found, mode, say):
+    """What fails in one mode is written down, and the other modes go on."""
     try:
-        return work()
+        yield
     except Exception as error:
-        found[mode]["failed"] = reason(error)
+        found.setdefault(mode, {})["failed"] = reason(error)
         say(f"{mode}: failed: {reason(error)}")
-    return None
 
 
 def numerics(bench, calls, found, say):
@@ -364,18 +381,19 @@ def numerics(bench, calls, found, say):
     reference = "inductor" if "inductor" in calls else next(iter(calls), None)
     if reference is None:
         return
-    wanted = attempt(found, reference, lambda: bench.results(calls[reference]), say)
+    wanted = None
+    with attempt(found, reference, say):
+        wanted = bench.results(calls[reference])
     if wanted is None:
         return
     bad = sum(not bool(torch.isfinite(t).all()) for _, t in wanted if t.is_floating_point())
     for mode, call in calls.items():
-        got = attempt(found, mode, lambda: bench.results(call), say)
-        if got is not None:
-            found[mode]["numerics"] = {**compare(got, wanted), "against": reference, "not_finite": bad}
-    for mode in calls:
-        with contextlib.suppress(Exception):
-            for p in bench.parameters:
-                p.grad = None
+        if "failed" not in found[mode]:
+            with attempt(found, mode, say):
+                found[mode]["numerics"] = {**compare(bench.results(call), wanted), "against": reference,
+                                           "not_finite": bad}
+    for p in bench.parameters:
+        p.grad = None
 
 
 def tell_rondo(calls, found):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from torch_zoo import Returns, Work, entry, random_inputs, with_loss
+from torch_zoo import Returns, Work, entry, with_loss
 
 MISSING: dict[str, str] = {}
 half, bfloat = torch.float16, torch.bfloat16
