@@ -367,6 +367,37 @@ def test_a_partition_wrapper_of_someone_else_is_left_alone(mocked):
     assert "vLLM" in str(rondo_backend.explain(compiled))
 
 
+# What torch 2.12 is told to do with a CUDAGraphPolicy, done by hand here: that torch itself is not tested.
+def test_a_policy_makes_the_same_regions(mocked, monkeypatch):
+    from torch._inductor import cudagraph_utils
+    from torch._inductor.output_code import CompiledFxGraph
+    from torch._inductor.utils import BoxedBool
+
+    monkeypatch.setattr(cudagraph_utils, "CUDAGraphPolicy", type("CUDAGraphPolicy", (), {}), raising=False)
+    policy = rondo_backend._policy.__wrapped__()
+    monkeypatch.setattr(rondo_backend, "_policy", lambda: None)  # this torch has no place for it
+    original = CompiledFxGraph.post_compile
+    original = getattr(original, "__wrapped__", original)
+
+    def post_compile(self, example_inputs, constants, graph_kwargs):
+        assert policy.should_wrap(self) is False
+        original(self, example_inputs, constants, {**graph_kwargs, "cudagraphs": BoxedBool(False)})
+        policy.wrap_output(self)
+
+    post_compile.rondo = True
+    monkeypatch.setattr(CompiledFxGraph, "post_compile", post_compile)
+    compiled = torch.compile(Net(), backend=backend)
+    compiled(torch.randn(4, 8)).sum().backward()
+    assert [info.is_backward for info in infos()] == [False, True]
+
+
+def test_a_torch_that_is_not_known_is_said(monkeypatch):
+    from torch._inductor.output_code import CompiledFxGraph
+
+    monkeypatch.setattr(CompiledFxGraph, "post_compile", lambda self, something_else: None)
+    assert "is not known to this version of Rondo" in rondo_backend._install()
+
+
 # ---------------------------------------------------------------- warm
 
 _TWICE = """

@@ -21,6 +21,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import inspect
 import json
 import logging
 import os
@@ -186,7 +187,6 @@ class Compilation:
                 ),
                 self.options,
             )
-            boxed._boxed_call = True
             record.regions.append(weakref.ref(boxed))
             return boxed
 
@@ -342,17 +342,52 @@ def _parts_skips(scheduler: Any, partitions: Sequence[Any], signatures: Sequence
 _install_lock = threading.Lock()
 
 
-def _install() -> None:
-    """Two functions of Inductor's get one in front that does nothing unless a Compilation of ours is active."""
+def _install() -> str:
+    """Two functions of Inductor's get one in front that does nothing unless a Compilation of ours is active.
+    Where this torch has no such place: why."""
     from torch._inductor.output_code import CompiledFxGraph
     from torch._inductor.scheduler import Scheduler
 
     with _install_lock:
-        if not hasattr(CompiledFxGraph.post_compile, "rondo"):
-            CompiledFxGraph.post_compile = _post_compile(CompiledFxGraph.post_compile)
-        if not hasattr(getattr(Scheduler, "graph_partition", None), "rondo"):
-            if hasattr(Scheduler, "graph_partition"):
-                Scheduler.graph_partition = _graph_partition(Scheduler.graph_partition)
+        if hasattr(Scheduler, "graph_partition") and not hasattr(Scheduler.graph_partition, "rondo"):
+            Scheduler.graph_partition = _graph_partition(Scheduler.graph_partition)
+        if _policy() is not None or hasattr(CompiledFxGraph.post_compile, "rondo"):
+            return ""
+        if list(inspect.signature(CompiledFxGraph.post_compile).parameters)[1:] != [
+            "example_inputs", "constants", "graph_kwargs"
+        ]:
+            return f"torch {torch.__version__} is not known to this version of Rondo, which is made for 2.9 to 2.11"
+        CompiledFxGraph.post_compile = _post_compile(CompiledFxGraph.post_compile)
+    return ""
+
+
+@functools.cache
+def _policy() -> Optional[Any]:
+    """The official place, from torch 2.12 on. Made from torch's source, not run on such a torch."""
+    from torch._inductor import cudagraph_utils
+
+    base = getattr(cudagraph_utils, "CUDAGraphPolicy", None)
+    if base is None:
+        return None
+
+    class Policy(base):
+        def should_wrap(self, compiled_graph: Any) -> bool:
+            return False
+
+        # Called with what post_compile has made ready, cold and warm.
+        def wrap_output(self, output_code: Any) -> Any:
+            from torch._inductor.output_code import CompiledFxGraph, CompiledFxGraphConstants
+            from torch._inductor.utils import align_inputs_from_check_idxs
+
+            compilation = _compiling.get()
+            if compilation is not None and isinstance(output_code, CompiledFxGraph):
+                output_code.current_callable = align_inputs_from_check_idxs(
+                    output_code.current_callable, output_code.inputs_to_check, output_code.mutated_input_idxs
+                )
+                compilation.make_regions(output_code, CompiledFxGraphConstants().unwrap(output_code))
+            return output_code
+
+    return Policy()
 
 
 def _post_compile(original: Callable[..., None]) -> Callable[..., None]:
@@ -415,14 +450,13 @@ def backend(gm: Any, example_inputs: Any, *, mode: Optional[str] = None,
 
     parsed = Options.parse(options)
     patches = {**_mode_patches(mode), **(parsed.inductor or {})}
-    why_plain = _why_plain(parsed)
+    why_plain = _why_plain(parsed) or _install()
     if why_plain:
         if why_plain not in _said:
             _said.add(why_plain)
             log.warning('backend="rondo" compiles with plain Inductor: %s', why_plain)
         return compile_fx(gm, example_inputs, config_patches={**patches, "triton.cudagraphs": False})
 
-    _install()
     owner, function = _caller()
     compilation = Compilation(function, parsed)
     compilation.backend_id = getattr(gm, "meta", {}).get("backend_id", "")
@@ -439,6 +473,8 @@ def backend(gm: Any, example_inputs: Any, *, mode: Optional[str] = None,
         "triton.cudagraphs": True,
         "triton.cudagraph_trees": True,  # False would make every dynamic size a constant
     }
+    if _policy() is not None:
+        patches["cudagraph_policy"] = _policy()
     with compilation.active():
         return compile_fx(gm, example_inputs, inner_compile=functools.partial(_inner, compilation),
                           config_patches=patches)
