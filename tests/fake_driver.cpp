@@ -4,6 +4,13 @@
 
 #include "fake_driver_model.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(start, bytes) static_cast<void>(0)
+#define ASAN_UNPOISON_MEMORY_REGION(start, bytes) static_cast<void>(0)
+#endif
+
 namespace rondo::fake {
 
 Model* fake = nullptr;
@@ -37,16 +44,49 @@ bool Model::whole(CUdeviceptr p, CUdeviceptr* start, size_t* bytes, bool* host) 
   return p - from < *bytes;
 }
 
-namespace {
+constexpr size_t kMostFreedBytes = size_t{1} << 20;  // of one piece that is kept
 
-// A release takes place even when it reports a failure (of earlier work).
-template <class T>
-CUresult release(const char* function, const void* handle) {
-  ENTER_RELEASE(function);
-  REQUIRE(fake->find<T>(handle));
-  fake->erase(handle);
-  return entered;
+Freed::Freed(size_t b, std::shared_ptr<char[]> d) : bytes(b), data(std::move(d)) {
+  std::memset(data.get(), 0xdd, bytes);
+  ASAN_POISON_MEMORY_REGION(data.get(), bytes);
 }
+Freed::~Freed() { ASAN_UNPOISON_MEMORY_REGION(data.get(), bytes); }
+
+void Model::free_memory(CUdeviceptr p) {
+  void* const handle = reinterpret_cast<void*>(p);
+  const Memory* memory = find<Memory>(handle);
+  const HostMemory* locked = find<HostMemory>(handle);
+  if (memory) used -= memory->bytes;
+  const size_t bytes = memory ? memory->bytes : locked->bytes;
+  const std::shared_ptr<char[]>& data = memory ? memory->data : locked->data;
+  if (data && bytes <= kMostFreedBytes) freed.try_emplace(p, bytes, data);
+  erase(handle);
+}
+
+bool Model::names_freed(const Payload& p, CUgraphNodeType type) const {
+  const auto gone = [&](CUdeviceptr at) {
+    const auto next = freed.upper_bound(at);
+    return next != freed.begin() && at - std::prev(next)->first < std::prev(next)->second.bytes;
+  };
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) return gone(p.fill.dst);
+  if (type != CU_GRAPH_NODE_TYPE_MEMCPY) return false;
+  const auto end = [&](CUmemorytype kind, const void* host, CUdeviceptr device) {
+    return kind == CU_MEMORYTYPE_HOST    ? gone(reinterpret_cast<CUdeviceptr>(host))
+           : kind == CU_MEMORYTYPE_ARRAY ? false
+                                         : gone(device);
+  };
+  return end(p.copy.srcMemoryType, p.copy.srcHost, p.copy.srcDevice) ||
+         end(p.copy.dstMemoryType, p.copy.dstHost, p.copy.dstDevice);
+}
+
+bool Model::names_freed(const ExecGraph& graph) const {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ExecNode& n) {
+    return names_freed(n.p, n.type) ||
+           std::any_of(n.inner.begin(), n.inner.end(), [&](const ExecGraph& g) { return names_freed(g); });
+  });
+}
+
+namespace {
 
 CUresult Init(unsigned) {
   ENTER("cuInit");
@@ -245,14 +285,13 @@ CUresult MemAlloc(CUdeviceptr* p, size_t bytes) {
   fake->used += bytes;
   return CUDA_SUCCESS;
 }
+// A release takes place even when it reports a failure (of earlier work).
 CUresult MemFree(CUdeviceptr p) {
   ENTER_RELEASE("cuMemFree");
   if (fake->face.free_needs_context && fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
   UNSAFE_IN_CAPTURE();
-  const Memory* memory = fake->find<Memory>(reinterpret_cast<void*>(p));
-  REQUIRE(memory);
-  fake->used -= memory->bytes;
-  fake->erase(reinterpret_cast<void*>(p));
+  REQUIRE(fake->find<Memory>(reinterpret_cast<void*>(p)));
+  fake->free_memory(p);
   return entered;
 }
 CUresult MemGetInfo(size_t* free, size_t* total) {
@@ -273,7 +312,10 @@ CUresult MemHostAlloc(void** p, size_t bytes, unsigned) {
 }
 CUresult MemFreeHost(void* p) {
   if (fake->face.free_needs_context && fake->context_depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  return release<HostMemory>("cuMemFreeHost", p);
+  ENTER_RELEASE("cuMemFreeHost");
+  REQUIRE(fake->find<HostMemory>(p));
+  fake->free_memory(reinterpret_cast<CUdeviceptr>(p));
+  return entered;
 }
 
 // Pageable memory is none that the driver knows.
@@ -388,6 +430,8 @@ long FakeDriver::calls() const { return model_->calls; }
 const std::string& FakeDriver::failed() const { return model_->failed; }
 size_t FakeDriver::used_bytes() const { return model_->used; }
 int FakeDriver::overlaps() const { return model_->overlaps; }
+int FakeDriver::given_freed() const { return model_->given_freed; }
+int FakeDriver::held_freed() const { return model_->held_freed; }
 void FakeDriver::set_condition(uint64_t handle, unsigned value) { model_->condition_values[handle] = value; }
 
 size_t FakeDriver::count(const std::string& function) const {
@@ -402,6 +446,7 @@ std::string FakeDriver::leaks() const {
   if (model_->context_depth) alive["pushed context"] = model_->context_depth;
   if (!model_->captures.empty()) alive["capture"] = static_cast<int>(model_->captures.size());
   if (thread_mode != CU_STREAM_CAPTURE_MODE_GLOBAL) alive["changed capture mode of the thread"] = 1;
+  if (model_->given_freed) alive["graph given with addresses of freed memory"] = model_->given_freed;
   std::string out;
   for (const auto& [kind, n] : alive) out += std::to_string(n) + " " + kind + " ";
   return out;

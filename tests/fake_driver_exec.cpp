@@ -122,6 +122,7 @@ CUresult GraphInstantiateWithParams(CUgraphExec* x, CUgraph g, CUDA_GRAPH_INSTAN
       return refuse(5, CUDA_ERROR_INVALID_VALUE);
   const bool single = fake->single_use(g);
   if (single && graph->execs > 0) return CUDA_ERROR_NOT_SUPPORTED;
+  fake->given_freed += fake->names_freed(copy);
   Exec* e = fake->make<Exec>(x);
   e->source = g;
   e->graph = std::move(copy);
@@ -262,8 +263,7 @@ CUresult Model::perform(CUgraphNodeType type, const Payload& p, bool in_graph, E
         if (memory->kind == "node") {
           graph_used -= std::min<uint64_t>(graph_used, memory->bytes);
         } else {
-          used -= memory->bytes;
-          erase(reinterpret_cast<void*>(p.freed));
+          free_memory(p.freed);
         }
       }
       break;

@@ -31,6 +31,15 @@ struct HostMemory : Thing {
   size_t bytes = 0;
   std::shared_ptr<char[]> data;
 };
+// What was freed, out of bounds for the address sanitizer where there is one.
+struct Freed {
+  Freed(size_t b, std::shared_ptr<char[]> d);
+  ~Freed();
+  Freed(const Freed&) = delete;
+  Freed& operator=(const Freed&) = delete;
+  size_t bytes;
+  std::shared_ptr<char[]> data;
+};
 struct Function : Thing {
   Function() : Thing("function") {}
   std::string name;
@@ -208,6 +217,11 @@ struct Model {
   bool inside(CUdeviceptr p, size_t bytes);
   // Memory that `p` lies in: its start and size, whether it is the host's. False: none that the driver knows.
   bool whole(CUdeviceptr p, CUdeviceptr* start, size_t* bytes, bool* host);
+  // Of Memory or HostMemory.
+  void free_memory(CUdeviceptr p);
+  // Whether a copy or a fill has an address in memory that was freed.
+  bool names_freed(const Payload& p, CUgraphNodeType type) const;
+  bool names_freed(const ExecGraph& graph) const;
 
   FakeDriver& face;
   int version;
@@ -225,6 +239,10 @@ struct Model {
   std::map<uint64_t, unsigned> condition_values;
   uint64_t graph_used = 0, graph_high = 0;
   int overlaps = 0;
+  // By start. Kept to the end, so that no address comes again in another meaning; but not what is large, of
+  // which nothing is remembered.
+  std::map<uint64_t, Freed> freed;
+  int given_freed = 0, held_freed = 0;
 };
 
 // The one that lives.

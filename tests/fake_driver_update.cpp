@@ -147,6 +147,8 @@ CUresult GraphExecUpdate(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo* 
   info->result = CU_GRAPH_EXEC_UPDATE_ERROR;
   if (entered != CUDA_SUCCESS) return entered;
   const ExecGraph is = snapshot(g);
+  fake->given_freed += fake->names_freed(is);
+  fake->held_freed += fake->names_freed(e->graph);
   if (any_updatable(e->graph) || any_updatable(is)) {
     info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -207,12 +209,16 @@ CUresult ExecMemcpy(CUgraphExec x, CUgraphNode n, const CUDA_MEMCPY3D* c, CUcont
   REQUIRE(c->srcMemoryType == node->p.copy.srcMemoryType && c->dstMemoryType == node->p.copy.dstMemoryType);
   REQUIRE(same_mapping(c->srcMemoryType, node->p.copy.srcHost, c->srcHost));
   REQUIRE(same_mapping(c->dstMemoryType, node->p.copy.dstHost, c->dstHost));
-  return node->p.copy = *c, CUDA_SUCCESS;
+  node->p.copy = *c;
+  fake->given_freed += fake->names_freed(node->p, node->type);
+  return CUDA_SUCCESS;
 }
 CUresult ExecMemset(CUgraphExec x, CUgraphNode n, const CUDA_MEMSET_NODE_PARAMS* m, CUcontext) {
   EXEC_NODE("cuGraphExecMemsetNodeSetParams", CU_GRAPH_NODE_TYPE_MEMSET);
   REQUIRE(m->dst && m->width && m->height == node->p.fill.height);
-  return node->p.fill = *m, CUDA_SUCCESS;
+  node->p.fill = *m;
+  fake->given_freed += fake->names_freed(node->p, node->type);
+  return CUDA_SUCCESS;
 }
 CUresult ExecHost(CUgraphExec x, CUgraphNode n, const CUDA_HOST_NODE_PARAMS* h) {
   EXEC_NODE("cuGraphExecHostNodeSetParams", CU_GRAPH_NODE_TYPE_HOST);
@@ -223,6 +229,7 @@ CUresult ExecChild(CUgraphExec x, CUgraphNode n, CUgraph child) {
   EXEC_NODE("cuGraphExecChildGraphNodeSetParams", CU_GRAPH_NODE_TYPE_GRAPH);
   REQUIRE(fake->find<Graph>(child));
   const ExecGraph is = snapshot(child);
+  fake->given_freed += fake->names_freed(is);
   REQUIRE(compare(*fake->find<Exec>(x), node->inner.at(0), is).result == 0);
   take(&node->inner[0], is);
   return CUDA_SUCCESS;

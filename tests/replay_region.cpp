@@ -558,6 +558,115 @@ TEST_F(Regions, RecordingsThatAreAlikeShareExecutables) {
   EXPECT_EQ(shared, 6u);
 }
 
+// The smallest that hung on an H200 (driver 580): the third recording moves into the executable of another,
+// and the graph that it is updated by was captured on page-locked memory that is gone.
+TEST_F(Regions, AThirdSignatureAlikeNamesNoFreedPageLockedMemory) {
+  for (const Proof proof : {Proof::exact, Proof::off}) {
+    Options o = always();
+    o.most_recordings = 2, o.proof = proof;
+    Region step(
+        "copy",
+        [&](CUstream s, const float* x, float* y, int n) {
+          RONDO_CU(w_.d,
+                   cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, 4 * static_cast<size_t>(n), s));
+        },
+        o);
+    void* host = nullptr;
+    RONDO_CU(w_.d, cuMemHostAlloc(&host, 64, 0));
+    auto* x = static_cast<float*>(host);
+    const Floats y(w_, 16);
+    for (int call = 0; call < 12; ++call) {
+      const int n = 4 * (call / 2 % 3 + 1);
+      x[n - 1] = static_cast<float>(call);
+      step(w_.stream, in(x, n), out(y.data(), n), n);
+      EXPECT_EQ(y[n - 1], static_cast<float>(call));
+    }
+    EXPECT_GT(w_.fake.count("cuGraphExecUpdate"), 0u) << "nothing was shared";
+    EXPECT_GT(step.report().replays, 5u);
+    EXPECT_EQ(w_.fake.given_freed(), 0);
+    EXPECT_EQ(w_.fake.held_freed(), 0);
+    (void)w_.d.cuMemFreeHost(host);
+    w_.fake.log.clear();
+  }
+}
+
+// Copies of every direction and fills, with buffers that the caller frees after each call; recordings that
+// come into an executable, take turns in it, and are dropped from it, with tables and staged buffers of their
+// own.
+TEST_F(Regions, NoSharedExecutableIsUpdatedToOrFromFreedMemory) {
+  static const float kTable[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  for (const Staging staging : {Staging::never, Staging::always}) {
+    for (const unsigned room : {1u, 2u}) {
+      Options o = always();
+      o.most_recordings = room, o.staging = staging, o.recapture = false;
+      Region step(
+          "copies",
+          [&](CUstream s, const float* x, float* device, float* to, float* back, int n) {
+            const auto bytes = 4 * static_cast<size_t>(n);
+            const auto y = reinterpret_cast<CUdeviceptr>(device), z = reinterpret_cast<CUdeviceptr>(to);
+            RONDO_CU(w_.d, cuMemsetD8Async(y, 0, 2 * bytes, s));
+            RONDO_CU(w_.d, cuMemcpyHtoDAsync(y, x, bytes, s));
+            RONDO_CU(w_.d, cuMemcpyHtoDAsync(y + bytes, kTable, bytes, s));
+            RONDO_CU(w_.d, cuMemcpyDtoDAsync(z, y, 2 * bytes, s));
+            RONDO_CU(w_.d, cuMemcpyDtoHAsync(back, z, bytes, s));
+          },
+          o);
+      const int shapes = 12;
+      for (int call = 0; call < shapes * 20; ++call) {
+        const int n = call * 5 / 2 % shapes + 1;
+        void *host = nullptr, *back = nullptr;
+        RONDO_CU(w_.d, cuMemHostAlloc(&host, 64, 0));
+        RONDO_CU(w_.d, cuMemHostAlloc(&back, 64, 0));
+        auto *x = static_cast<float*>(host), *seen = static_cast<float*>(back);
+        for (int i = 0; i < n; ++i) x[i] = static_cast<float>(call + i);
+        {
+          const Floats y(w_, 2 * n), z(w_, 2 * n);
+          step(w_.stream, in(x, n), out(y.data(), 2 * n), out(z.data(), 2 * n), out(seen, n), n);
+          ASSERT_EQ(seen[n - 1], static_cast<float>(call + n - 1)) << "call " << call;
+          ASSERT_EQ(z[2 * n - 1], static_cast<float>(n)) << "call " << call;
+        }
+        (void)w_.d.cuMemFreeHost(host);
+        (void)w_.d.cuMemFreeHost(back);
+        ASSERT_EQ(w_.fake.given_freed(), 0) << "call " << call;
+        ASSERT_EQ(w_.fake.held_freed(), 0) << "call " << call;
+      }
+      const RegionReport r = step.report();
+      EXPECT_GT(r.replays, 10u) << (r.fallbacks.empty() ? "" : r.fallbacks[0]);
+      EXPECT_TRUE(staging == Staging::always || w_.fake.count("cuGraphExecUpdate") > 20);
+      EXPECT_TRUE(room > 1 || r.dropped > 0);
+      w_.fake.log.clear();
+    }
+  }
+}
+
+// New signatures go through one executable: it may hold what the caller has freed since.
+TEST_F(Regions, NoNewSignatureIsPutInPlaceOfFreedMemory) {
+  Region step(
+      "new",
+      [&](CUstream s, const float* x, float* y, int n) {
+        const auto bytes = 4 * static_cast<size_t>(n);
+        RONDO_CU(w_.d, cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(y), 0, bytes, s));
+        RONDO_CU(w_.d, cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(y), x, bytes, s));
+      },
+      always());
+  for (int call = 0; call < 60; ++call) {
+    const int n = call < 4 ? 1 : call;  // the first is recorded, which makes the others worth it
+    void* host = nullptr;
+    RONDO_CU(w_.d, cuMemHostAlloc(&host, 4 * static_cast<size_t>(n), 0));
+    auto* x = static_cast<float*>(host);
+    x[n - 1] = static_cast<float>(call);
+    {
+      const Floats y(w_, n);
+      step(w_.stream, in(x, n), out(y.data(), n), n);
+      ASSERT_EQ(y[n - 1], static_cast<float>(call));
+    }
+    (void)w_.d.cuMemFreeHost(host);
+  }
+  EXPECT_GT(step.report().recaptures, 20u);
+  EXPECT_EQ(w_.fake.given_freed(), 0);
+  EXPECT_EQ(w_.fake.held_freed(), 0);
+}
+
 // A recording that is larger than all may be together (a library may load its kernels while one is made)
 // leaves no room, however often executables are shared: the search for room ends.
 TEST_F(Regions, OneRecordingThatIsTooLargeEndsTheSearchForRoom) {

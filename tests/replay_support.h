@@ -113,6 +113,7 @@ inline uint64_t sum_of_ways(const RegionReport& r) { return r.plain_calls + r.re
 class Regions : public testing::Test {
  protected:
   Regions() { quiet_.remember = false; }
+  void TearDown() override { EXPECT_EQ(w_.fake.given_freed(), 0); }
   World w_;
   Options quiet_;  // nothing on disk
   Options always() const {

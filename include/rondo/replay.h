@@ -51,6 +51,7 @@ enum class Kind : uint32_t {
   InOut,  // ... reads and writes, or writes in part
   Live,   // a scalar that may be another one at every call of the same recording
   Fixed,  // a scalar that belongs to the signature: another value is another recording
+  Made,   // a buffer that the work allocates and writes all of (replay_work.h); value 0: make() gives it
 };
 
 // What a buffer holds, for comparing with a tolerance.
@@ -63,8 +64,8 @@ struct Argument {
   Kind kind = Kind::Fixed;
   Element element = Element::Bytes;
   uint64_t reserved = 0;
-  bool buffer() const noexcept { return kind <= Kind::InOut; }
-  bool written() const noexcept { return kind == Kind::Out || kind == Kind::InOut; }
+  bool buffer() const noexcept { return kind <= Kind::InOut || kind == Kind::Made; }
+  bool written() const noexcept { return kind == Kind::Out || kind == Kind::InOut || kind == Kind::Made; }
   bool operator==(const Argument&) const noexcept = default;
 };
 static_assert(sizeof(Argument) == 32);
@@ -209,6 +210,8 @@ std::vector<RegionReport> parse_reports(const std::string& json);  // throws Err
 std::vector<RegionReport> report();
 
 // ---------------------------------------------------------------- the region
+class Work;  // replay_work.h
+
 namespace detail {
 class PartsState;
 class RegionState;
@@ -217,6 +220,8 @@ class RegionState;
 struct WorkRef {
   void* object;
   void (*invoke)(void* object, CUstream stream, const Argument* arguments);
+  Work* own = nullptr;       // work that captures and allocates by itself, as which `object` is
+  bool* replayed = nullptr;  // of such: set where the call was a replay
   void operator()(CUstream stream, const Argument* arguments) const { invoke(object, stream, arguments); }
 };
 }  // namespace detail
@@ -239,6 +244,10 @@ class RegionBase {
   //                                           one a buffer. With Proof::off the plain one is left out where
   //                                           the recording is made: the call is its first replay
   void call(CUstream stream, std::span<const Argument> arguments, const detail::WorkRef& work);
+
+  // Work that captures and allocates by itself. True: the call was a replay, and Made arguments are where its
+  // results are; false: the work was run. It is run as often as above, and captured instead of called.
+  bool call(CUstream stream, std::span<Argument> arguments, Work& work);
 
   RegionReport report() const;
   const std::string& name() const noexcept;

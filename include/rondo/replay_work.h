@@ -35,6 +35,10 @@ struct CapturedWork {
   // All that was allocated during the capture, in the order of allocation, whether it was freed again or not:
   // the k-th of one capture is the k-th of another. Results of kind Made are among them.
   std::vector<Span> allocations;
+  bool stateful = false;  // before_launch is to be called before each launch
+  // What it allocated is shared with other captures of the same number and context: their launches are put one
+  // after the other, on whatever streams. 0: it has memory of its own.
+  uint64_t arena = 0;
 };
 
 class Work {
@@ -50,8 +54,8 @@ class Work {
   virtual CapturedWork capture(Argument* arguments) = 0;
   // Memory for the Made results whose value is 0, for one replay.
   virtual void make(Argument* arguments) = 0;
-  // Before each launch of a recording, in the stream: state that a plain call advances on the host. `again`:
-  // as the plain call that went before it, to be compared with it.
+  // Before each launch of a recording that is stateful, in the stream: what a plain call advances on the host.
+  // `again`: as the plain call that went before it, to be compared with it.
   virtual void before_launch(CUstream stream, bool again) = 0;
 };
 

@@ -64,6 +64,8 @@ typedef struct rondo_captured {
   void* owner;                    /* given to release() when it is no longer needed, on any thread */
   const rondo_span* allocations;  /* valid until the next callback of the same work */
   size_t allocation_count;
+  int stateful;                   /* not 0: before_launch is called before each launch */
+  uint64_t arena;                 /* memory shared with other captures of this number; 0: of its own */
 } rondo_captured;
 
 typedef struct rondo_work {

@@ -10,8 +10,9 @@
 namespace rondo::replay {
 
 Playable::Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory,
-                   std::vector<bool> staged)
-    : recording_(std::move(recording)),
+                   std::vector<bool> staged, Kept kept)
+    : kept_(std::move(kept)),
+      recording_(std::move(recording)),
       recorded_(std::move(recorded)),
       memory_(std::move(memory)),
       staged_(std::move(staged)),
@@ -45,11 +46,23 @@ void Playable::check_memory(std::span<const Argument> arguments) {
   }
 }
 
+void Playable::leave_shadows(std::span<const Argument> arguments, CUstream stream) {
+  std::vector<bool> kept = staged_;
+  for (size_t i = 0; i < put_.size(); ++i) {
+    if (arguments[i].kind == Kind::Made && !arguments[i].value)  // nobody has allocated it yet
+      kept[i] = true;
+    else if (!staged_[i])
+      put_[i] = arguments[i];
+  }
+  recording_->move_to(put_, stream);
+  recorded_.keep_only(kept);
+}
+
 unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
   if (asks_) check_memory(arguments);
   if (!copies_) {
     const unsigned patched = recording_->patch(arguments, stream);
-    recording_->launch(stream);
+    launch(stream);
     return patched;
   }
   const driver::Driver& d = driver::driver();
@@ -62,7 +75,7 @@ unsigned Playable::play(std::span<const Argument> arguments, CUstream stream) {
   for (size_t i = 0; i < put_.size(); ++i)
     if (staged_[i] && arguments[i].kind != Kind::Out)
       copy(d, put_[i].value, memory_[i], arguments[i].value, memory_[i], arguments[i].bytes, stream);
-  recording_->launch(stream);
+  launch(stream);
   copy_back(arguments, stream);
   return patched;
 }

@@ -7,8 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "rondo/replay/arena.h"
 #include "rondo/replay/recording.h"
 #include "rondo/replay/shadow.h"
+#include "rondo/replay_work.h"
 
 namespace rondo::replay {
 
@@ -24,11 +26,18 @@ struct OtherMemory : Error {
   using Error::Error;
 };
 
+// What a recording of a Work keeps besides its graph.
+struct Kept {
+  std::shared_ptr<const void> owner;
+  bool stateful = false;
+  Arena* arena = nullptr;
+};
+
 class Playable {
  public:
   // `staged`: arguments whose data is copied to and from `recorded`, where the recording expects it.
   Playable(std::unique_ptr<Recording> recording, Shadow recorded, std::vector<Memory> memory,
-           std::vector<bool> staged);
+           std::vector<bool> staged, Kept kept = {});
 
   // How many nodes were patched. Errors: Device, before anything of the caller's is written; OtherMemory;
   // PartlyDone.
@@ -38,21 +47,30 @@ class Playable {
     if (copies_ || asks_) [[unlikely]]
       return play(arguments, stream);
     const unsigned patched = recording_->patch(arguments, changed, stream);
-    recording_->launch(stream);
+    launch(stream);
     return patched;
   }
   const Recording& recording() const noexcept { return *recording_; }
   // What a play of the same arguments launches, where that is all that it does; else null.
-  const graph::GraphExec* exec() const noexcept { return copies_ ? nullptr : recording_->exec(); }
+  const graph::GraphExec* exec() const noexcept { return copies_ || kept_.stateful || kept_.arena ? nullptr : recording_->exec(); }
+  bool stateful() const noexcept { return kept_.stateful; }
   bool share(Playable& other) { return recording_->share(*other.recording_); }
   bool copies() const noexcept { return copies_; }
   uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
   uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
   size_t staged_count() const noexcept;
-  void drop_unstaged() { recorded_.keep_only(staged_); }
+  // Frees what it was recorded on, but for what is staged. `arguments`: the call's, which take its place.
+  void leave_shadows(std::span<const Argument> arguments, CUstream stream);
   Shadow& recorded() noexcept { return recorded_; }
 
  private:
+  void launch(CUstream stream) {
+    if (kept_.arena)
+      kept_.arena->use(stream, [&] { recording_->launch(stream); });
+    else
+      recording_->launch(stream);
+  }
+  Kept kept_;  // goes last: the graph works in what it owns
   std::unique_ptr<Recording> recording_;
   Shadow recorded_;
   std::vector<Memory> memory_;

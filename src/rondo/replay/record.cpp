@@ -6,7 +6,9 @@
 #include <set>
 
 #include "rondo/driver/driver.h"
+#include "rondo/replay/arena.h"
 #include "rondo/replay/signature.h"
+#include "rondo/replay_work.h"
 
 namespace rondo::replay {
 namespace {
@@ -19,6 +21,8 @@ struct Refused {
 struct Captured {
   graph::Graph graph;
   Image image;
+  std::vector<Argument> arguments;  // with the addresses of what the work allocated
+  CapturedWork own;                 // of a Work; its graph is not used any more
 };
 
 std::vector<Span64> ranges(std::span<const Argument> arguments) {
@@ -58,8 +62,31 @@ class Level {
   char* level_ = nullptr;
 };
 
+// A Work captures by itself; a copy of its graph is ours.
+Captured capture(Work& work, std::span<const Argument> arguments, Level* level) {
+  Captured out;
+  out.arguments.assign(arguments.begin(), arguments.end());
+  level->call([&] { out.own = work.capture(out.arguments.data()); });
+  for (size_t i = 0; i < out.arguments.size(); ++i)
+    if (const Argument& a = out.arguments[i]; a.kind == Kind::Made && a.bytes && !a.value)
+      throw Refused{describe_argument(arguments, i) + " has no address after the capture"};
+  if (!out.own.graph) throw Refused{"the work gave no graph"};
+  graph::Graph theirs = graph::Graph::adopt(out.own.graph);
+  try {
+    out.graph = theirs.clone();
+  } catch (...) {
+    (void)theirs.release();
+    throw;
+  }
+  (void)theirs.release();
+  out.image = read_image(out.graph, ranges(out.arguments), Pageable::MayBeGone);
+  if (out.image.nodes.empty()) throw Refused{"it does nothing on the GPU"};
+  return out;
+}
+
 Captured capture(const detail::WorkRef& work, std::span<const Argument> arguments, bool host_tables,
                  Level* level) {
+  if (work.own) return capture(*work.own, arguments, level);
   graph::Capture running;
   try {
     level->call([&] { work(running.stream(), arguments.data()); });
@@ -81,7 +108,20 @@ Captured capture(const detail::WorkRef& work, std::span<const Argument> argument
     throw Refused{
         "it puts nothing into the stream that it is given: give that stream to its kernels and library "
         "handles"};
-  return {std::move(graph), std::move(image)};
+  return {std::move(graph), std::move(image), {arguments.begin(), arguments.end()}, {}};
+}
+
+// What both captures allocated, pair by pair.
+std::vector<Own> pairs(const Captured& first, const Captured& second) {
+  const std::vector<Span>&x = first.own.allocations, &y = second.own.allocations;
+  const auto same = [](const Span& s, const Span& t) { return s.bytes == t.bytes; };
+  if (!std::equal(x.begin(), x.end(), y.begin(), y.end(), same))
+    throw Refused{fmt::format("it does not allocate the same each time ({} allocations in one capture, {} in another)",
+                              x.size(), y.size())};
+  std::vector<Own> out;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (x[i].address != y[i].address) out.push_back({x[i].address, y[i].address, x[i].bytes});
+  return out;
 }
 
 // Arguments that are the same in both captures have no place to be found.
@@ -97,17 +137,23 @@ class Finder {
   Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b,
          bool host_tables)
       : work_(work),
-        a_(a.arguments()),
         b_(b.arguments()),
         elsewhere_(ranges(real)),
         host_tables_(host_tables),
-        first_(capture(work, a_, host_tables, &level_)) {}
+        first_(capture(work, a.arguments(), host_tables, &level_)),
+        a_(first_.arguments) {}
 
   // Of a second capture in which the arguments in `moved` are others; live ones `near`: of about the same
   // size.
   Discovery find(const std::vector<bool>& moved, bool near = false) {
     std::vector<Argument> second(a_.begin(), a_.end());
+    std::vector<bool> differ = moved;
     for (size_t i = 0; i < second.size(); ++i) {
+      if (second[i].kind == Kind::Made) {
+        second[i].value = 0;
+        differ[i] = true;
+        continue;
+      }
       if (!moved[i]) continue;
       if (second[i].kind == Kind::Live)
         second[i].value = near ? nearby(second[i], i) : perturbed(second[i], i);
@@ -115,17 +161,38 @@ class Finder {
         second[i].value = b_[i].value;
     }
     const Captured other = capture(work_, second, host_tables_, &level_);
-    return discover(first_.image, only(a_, moved), other.image, only(second, moved), elsewhere_);
+    for (size_t i = 0; i < a_.size(); ++i)
+      if (a_[i].kind == Kind::Made && a_[i].bytes && a_[i].value == other.arguments[i].value)
+        throw Refused{describe_argument(a_, i) + " is at the same address in both captures"};
+    return discover(first_.image, only(a_, differ), other.image, only(other.arguments, differ), elsewhere_,
+                    pairs(first_, other));
+  }
+  // A result of kind Made that cannot be given another address, as part of an intermediate that does not fit into
+  // its memory lay there before; -1: none.
+  int immovable(std::string* why) const {
+    for (size_t i = 0; i < a_.size(); ++i) {
+      const Argument& a = a_[i];
+      if (a.kind != Kind::Made || !a.bytes) continue;
+      const uint64_t end = a.value + (a.bytes + kMadeGranularity - 1) / kMadeGranularity * kMadeGranularity;
+      for (const Span& s : first_.own.allocations) {
+        if (s.address >= end || s.address + s.bytes <= a.value) continue;
+        if (s.address >= a.value && s.address + s.bytes <= end) continue;
+        *why = fmt::format("an intermediate of {} bytes lay over it", s.bytes);
+        return static_cast<int>(i);
+      }
+    }
+    return -1;
   }
   Captured take() { return std::move(first_); }
 
  private:
   const detail::WorkRef& work_;
-  std::span<const Argument> a_, b_;
+  std::span<const Argument> b_;
   std::vector<Span64> elsewhere_;
   bool host_tables_;
   Level level_;
   Captured first_;
+  std::vector<Argument> a_;
 };
 
 std::string join(const std::vector<Problem>& problems) {
@@ -150,7 +217,9 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
   std::vector<bool> moved(n);
   for (size_t i = 0; i < n; ++i) {
     const Argument& a = arguments[i];
-    if (a.buffer()) {
+    if (a.kind == Kind::Made) {
+      moved[i] = true;
+    } else if (a.buffer()) {
       out.staged[i] = staging == Staging::always && a.value && a.bytes;
       moved[i] = a.value && !out.staged[i];
     } else {
@@ -198,7 +267,7 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
     if (const Discovery still = finder.find(std::vector<bool>(n)); !still.problems.empty())
       throw Refused{join(still.problems)};
     for (size_t i = 0; i < n; ++i) {
-      if (!moved[i] || !arguments[i].buffer() || !arguments[i].bytes) continue;
+      if (!moved[i] || !arguments[i].buffer() || !arguments[i].bytes || arguments[i].kind == Kind::Made) continue;
       std::vector<bool> alone(n);
       alone[i] = true;
       const Discovery one = finder.find(alone);
@@ -227,7 +296,7 @@ void stage_by_cost(std::span<const Argument> arguments, const RecordOptions& opt
   const Costs costs = machine_costs(stream);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    if (!a.buffer() || nodes[i].empty() || i >= options.changes.size() || !options.changes[i]) continue;
+    if (!a.buffer() || a.kind == Kind::Made || nodes[i].empty() || i >= options.changes.size() || !options.changes[i]) continue;
     const double copies = a.kind == Kind::InOut ? 2 : 1;
     const double copying = copies * (costs.copy_us + static_cast<double>(a.bytes) / costs.copy_bytes_per_us);
     const double patching = static_cast<double>(nodes[i].size()) * costs.set_node_us;
@@ -263,38 +332,50 @@ void refuse_addresses(const driver::Driver& d, std::span<const Argument> argumen
 }
 
 // Plain on the call's arguments, replayed on `fresh`: the results must agree, and nothing else may be
-// touched.
-void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream stream,
+// touched. Results that the work allocates are compared where its plain run has them, which `real` says then.
+void prove(const detail::WorkRef& work, std::vector<Argument>& real, CUstream stream,
            const RecordOptions& options, const std::vector<bool>& staged, Shadow* fresh, Playable* playable,
            Recorded* out) {
   const graph::Stream wait = graph::Stream::borrow(stream);
   Shadow& recorded = playable->recorded();
   std::vector<uint64_t> hashes(real.size());
+  const auto compared = [&](size_t i) {
+    return real[i].buffer() && (real[i].value || (real[i].kind == Kind::Made && real[i].bytes));
+  };
+  // Where it was recorded, and that nothing may be written to any more. What a Work allocated is its own.
+  const auto deserted = [&](size_t i) {
+    return compared(i) && !staged[i] && recorded.arguments()[i].kind != Kind::Made;
+  };
   {
     const graph::RelaxedScope
         relaxed;  // the waits here break no capture of others; the work has the caller's own mode
     for (size_t i = 0; i < real.size(); ++i) {
-      if (!real[i].buffer() || !real[i].value) continue;
+      if (!compared(i)) continue;
       fresh->poison(i, real[i], stream);
-      if (real[i].kind != Kind::Out) fresh->fill(i, real[i], stream);
-      if (!staged[i]) recorded.poison(i, real[i], stream);
+      if (real[i].kind != Kind::Out && real[i].kind != Kind::Made) fresh->fill(i, real[i], stream);
+      if (deserted(i)) recorded.poison(i, real[i], stream);
     }
     wait.synchronize();
     for (size_t i = 0; i < real.size(); ++i)
-      if (real[i].buffer() && real[i].value && !staged[i]) hashes[i] = recorded.hash(i, stream);
+      if (deserted(i)) hashes[i] = recorded.hash(i, stream);
   }
 
   out->called = true;
-  work(stream, real.data());
+  if (work.own)
+    work.own->run(stream, real.data(), true);
+  else
+    work(stream, real.data());
   try {
     const graph::RelaxedScope relaxed;
     // Live scalars are those of the call.
     std::vector<Argument> now(fresh->arguments().begin(), fresh->arguments().end());
+    if (playable->stateful()) work.own->before_launch(stream, true);
     (void)playable->play(now, stream);
     wait.synchronize();
     for (size_t i = 0; i < real.size(); ++i) {
-      if (!real[i].buffer() || !real[i].value) continue;
+      if (!compared(i)) continue;
       const std::string name = describe_argument(real, i);
+      if (!real[i].value) throw Refused{name + " has no address after the plain run"};
       if (std::string guard = fresh->guards_still(i, stream); !guard.empty())
         throw Refused{fmt::format(
             "{} is {}: the work touches more memory than it says. Give it all elements that are touched",
@@ -306,7 +387,7 @@ void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream
             "argument, writes only a part of an 'out', or is not the same from run to run "
             "(Proof::tolerance allows rounding)",
             name, differ)};
-      if (!staged[i] && recorded.hash(i, stream) != hashes[i])
+      if (deserted(i) && recorded.hash(i, stream) != hashes[i])
         throw Refused{
             fmt::format("the replay writes to where {} was recorded: an address that was not found. "
                         "Staging::always copies "
@@ -316,6 +397,67 @@ void prove(const detail::WorkRef& work, std::span<const Argument> real, CUstream
   } catch (const std::exception& e) {  // not the work's any more
     throw Refused{fmt::format("the replay that was to prove it failed: {}", e.what())};
   }
+}
+
+// The arguments to record a Work with: results of kind Made that are in `copied` are asked for as Out, at an address
+// that is given, which costs a copy in the graph.
+std::vector<Argument> to_record(std::span<const Argument> arguments, const std::vector<bool>& copied) {
+  std::vector<Argument> out(arguments.begin(), arguments.end());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].kind != Kind::Made) continue;
+    out[i].value = 0;
+    if (copied[i] && out[i].bytes) out[i].kind = Kind::Out, out[i].value = kMadeGranularity;
+  }
+  return out;
+}
+
+// Captures, finds, instantiates; proves, where asked for. Throws Refused, and as record().
+void record_as(const detail::WorkRef& work, std::vector<Argument> real, std::span<const Argument> arguments,
+               const std::vector<Memory>& memory, CUstream stream, const RecordOptions& options, bool* in_plain,
+               int* immovable, Recorded* out) {
+  const driver::Driver& d = driver::driver();
+  Shadow recorded(arguments, memory);
+  std::optional<Shadow> fresh(std::in_place, arguments, memory);
+  Finder finder(work, arguments, recorded, *fresh, options.host_tables);
+  Places places = find_places(finder, arguments, options.staging, &out->fixed);
+  if (std::string why; (*immovable = finder.immovable(&why)) >= 0)
+    throw Refused{fmt::format("{}: {}", describe_argument(arguments, static_cast<size_t>(*immovable)), why)};
+  stage_by_cost(arguments, options, stream, &places);
+  out->note += places.note;
+
+  Captured first = finder.take();
+  Kept kept;
+  bool made = false;
+  if (work.own) {
+    kept = {first.own.owner, first.own.stateful, nullptr};
+    if (first.own.arena) {
+      CUcontext context = nullptr;
+      RONDO_CU(d, cuCtxGetCurrent(&context));
+      kept.arena = &Arena::of(context, first.own.arena);
+    }
+    for (size_t i = 0; i < first.arguments.size(); ++i)
+      if (first.arguments[i].kind == Kind::Made && first.arguments[i].bytes)
+        recorded.argument(i).value = first.arguments[i].value, made = true;
+  }
+  const uint64_t before = free_bytes(d);
+  auto recording = std::make_unique<Recording>(std::move(first.graph), std::move(first.image),
+                                               std::move(places.slots), recorded.arguments(), stream);
+  const uint64_t after = free_bytes(d);
+  if (made) {  // the results need memory to be proved in
+    fresh.reset();
+    fresh.emplace(recorded.arguments(), memory);
+  }
+  auto playable = std::make_unique<Playable>(std::move(recording), std::move(recorded), memory, places.staged,
+                                             std::move(kept));
+  if (options.proof != Proof::off) {
+    *in_plain = true;
+    prove(work, real, stream, options, places.staged, &*fresh, playable.get(), out);
+    *in_plain = false;
+  }
+  playable->leave_shadows(real, stream);
+  fresh.reset();
+  out->device_bytes = (before > after ? before - after : 0) + playable->staged_bytes();
+  out->playable = std::move(playable);
 }
 
 }  // namespace
@@ -338,29 +480,20 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
         throw Refused{share_memory(arguments, i, other)};
     }
     if (options.proof != Proof::off) refuse_addresses(d, arguments);
-    Shadow recorded(arguments, memory);
-    std::optional<Shadow> fresh(std::in_place, arguments, memory);
-    Finder finder(work, arguments, recorded, *fresh, options.host_tables);
-    Places places = find_places(finder, arguments, options.staging, &out.fixed);
-    stage_by_cost(arguments, options, stream, &places);
-    out.note = places.note;
-
-    Captured first = finder.take();
-    const uint64_t before = free_bytes(d);
-    auto recording = std::make_unique<Recording>(std::move(first.graph), std::move(first.image),
-                                                 std::move(places.slots), recorded.arguments(), stream);
-    const uint64_t after = free_bytes(d);
-    auto playable =
-        std::make_unique<Playable>(std::move(recording), std::move(recorded), memory, places.staged);
-    if (options.proof != Proof::off) {
-      in_plain = true;
-      prove(work, arguments, stream, options, places.staged, &*fresh, playable.get(), &out);
-      in_plain = false;
+    std::vector<bool> copied(arguments.size());
+    for (;;) {
+      const std::vector<bool> fixed = out.fixed;
+      int immovable = -1;
+      try {
+        record_as(work, {arguments.begin(), arguments.end()}, to_record(arguments, copied), memory, stream, options, &in_plain, &immovable, &out);
+        break;
+      } catch (const Refused& r) {
+        if (immovable < 0) throw;
+        out.note += fmt::format("{}{}: it is copied out", out.note.empty() ? "" : "; ", r.reason);
+        copied[static_cast<size_t>(immovable)] = true;
+        out.fixed = fixed;
+      }
     }
-    fresh.reset();
-    playable->drop_unstaged();
-    out.device_bytes = (before > after ? before - after : 0) + playable->staged_bytes();
-    out.playable = std::move(playable);
   } catch (const Refused& r) {
     out.reason = r.reason;
   } catch (const std::exception& e) {
@@ -371,7 +504,8 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
     out.reason = "it throws something that is no std::exception while it is recorded";
   }
   out.for_now = out.reason.find("OUT_OF_MEMORY") != std::string::npos ||
-                out.reason.find("bad_alloc") != std::string::npos;
+                out.reason.find("bad_alloc") != std::string::npos ||
+                out.reason.find("out of memory") != std::string::npos;
   return out;
 }
 

@@ -11,12 +11,26 @@
 #include <algorithm>
 #include <numeric>
 
+#include "rondo/replay_work.h"
+
 namespace rondo::replay::detail {
 namespace {
 
 constexpr size_t kMostEntries = 1024;  // signatures that came again, as far as they are kept
 constexpr size_t kSeen = 1024;         // signatures that came once; a power of two
 constexpr size_t kMostKnown = 16384;   // hashes of entries, those that are gone included
+
+// What is thrown on the way to a replay makes the call a plain one, whatever it is.
+template <class Call>
+void of_the_work(const Call& run) {
+  try {
+    run();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorKind::Device, e.what());
+  }
+}
 
 }  // namespace
 
@@ -59,10 +73,32 @@ void RegionState::call(CUstream stream, std::span<const Argument> arguments, con
         return plain(&lock, e, stream, arguments, work);
       }
       ++fast_.replays;
+      if (work.replayed) *work.replayed = true;
       return;
     }
   }
   other(&lock, stream, arguments, work);
+}
+
+bool RegionState::call(CUstream stream, std::span<Argument> arguments, Work& work) {
+  bool replayed = false;
+  const auto run = [](void* object, CUstream s, const Argument* a) {
+    // They are this call's own, or a copy of these.
+    static_cast<Work*>(object)->run(s, const_cast<Argument*>(a), false);
+  };
+  call(stream, arguments, WorkRef{&work, run, &work, &replayed});
+  return replayed;
+}
+
+void RegionState::provide(std::span<const Argument> arguments, const WorkRef& work) {
+  if (!work.own) return;
+  const auto missing = [](const Argument& a) { return a.kind == Kind::Made && !a.value && a.bytes; };
+  if (std::none_of(arguments.begin(), arguments.end(), missing)) return;
+  of_the_work([&] { work.own->make(const_cast<Argument*>(arguments.data())); });  // the caller's: not const
+}
+
+void RegionState::advance(const Entry& e, CUstream stream, const WorkRef& work) {
+  if (e.play->stateful() && work.own) of_the_work([&] { work.own->before_launch(stream, false); });
 }
 
 void RegionState::arm(Entry* e) noexcept {
@@ -102,6 +138,14 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
   if (e && (e->replays_now || e->plain_now) && !check_) {
     CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext context = nullptr;
+    if (work.own && e->replays_now) {
+      try {
+        provide(arguments, work);
+      } catch (const std::exception& error) {
+        failed(e, error.what());
+        return plain(lock, e, stream, arguments, work);
+      }
+    }
     const int fits = e->match(arguments);
     const bool checked = checks() && e->play;
     if (fits >= 0 && fast_.is_capturing(stream, &capturing) == CUDA_SUCCESS &&
@@ -116,10 +160,11 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
       if (options_.before_replay) {
         const EntryPtr kept = current_;
         before_replay(lock, stream);
-        if (e->play && replay(e, stream, arguments)) return;
+        if (e->play && replay(e, stream, arguments, work)) return;
         return plain(lock, e, stream, arguments, work);
       }
       try {
+        advance(*e, stream, work);
         const bool in_place = std::exchange(e->in_place, false);
         for (const uint16_t i : e->which_changed) e->last[i] = arguments[i];
         const unsigned patched =
@@ -127,6 +172,7 @@ void RegionState::other(Lock* lock, CUstream stream, std::span<const Argument> a
         e->patched += patched, patched_ += patched;
         e->in_place = true;
         ++e->replays, ++replays_;
+        if (work.replayed) *work.replayed = true;
         return arm(e);
       } catch (const PartlyDone& error) {
         failed(e, error.what());
@@ -222,7 +268,7 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
       }
       if (e->play && e->replays_now) {
         before_replay(lock, stream);
-        if (e->play && replay(e, stream, arguments)) return;
+        if (e->play && replay(e, stream, arguments, work)) return;
       }
       return plain(lock, e, stream, arguments, work);
   }
@@ -243,13 +289,17 @@ void RegionState::before_replay(Lock* lock, CUstream stream) {
   again(lock);
 }
 
-bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> arguments) {
+bool RegionState::replay(Entry* e, CUstream stream, std::span<const Argument> arguments,
+                         const WorkRef& work) {
   try {
+    provide(arguments, work);
+    advance(*e, stream, work);
     const unsigned patched = e->play->play(arguments, stream);
     e->patched += patched, patched_ += patched;
     e->in_place =
         e->last.size() == arguments.size() && std::equal(arguments.begin(), arguments.end(), e->last.begin());
     ++e->replays, ++replays_;
+    if (work.replayed) *work.replayed = true;
     arm(e);
     return true;
   } catch (const PartlyDone& error) {

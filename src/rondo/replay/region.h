@@ -65,6 +65,7 @@ class RegionState {
   ~RegionState();
 
   void call(CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  bool call(CUstream stream, std::span<Argument> arguments, Work& work);
   RegionReport report();
   void reset();
 
@@ -101,7 +102,10 @@ class RegionState {
   void plain(Lock* lock, Entry* entry, CUstream stream, std::span<const Argument> arguments,
              const WorkRef& work);
   // False when it failed; the call is then still to be done.
-  bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments);
+  bool replay(Entry* entry, CUstream stream, std::span<const Argument> arguments, const WorkRef& work);
+  // What a replay of a Work needs: memory for its results, and its state advanced. Throws what these throw.
+  static void provide(std::span<const Argument> arguments, const WorkRef& work);
+  static void advance(const Entry& entry, CUstream stream, const WorkRef& work);
   // The caller's, without the lock: `entry` may have lost its recording when it is back.
   void before_replay(Lock* lock, CUstream stream);
   void record_now(Lock* lock, const EntryPtr& entry, CUstream stream, std::span<const Argument> arguments,

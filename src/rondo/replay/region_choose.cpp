@@ -80,7 +80,7 @@ void RegionState::time(Lock* lock, const EntryPtr& entry, CUstream stream,
   timed(lock, &e->block, &e->selector, stream, [&](unsigned way) {
     if (way == 1 && e->play) {
       before_replay(lock, stream);
-      if (e->play && replay(e, stream, arguments)) return true;
+      if (e->play && replay(e, stream, arguments, work)) return true;
     }
     plain(lock, e, stream, arguments, work);
     again(lock);
@@ -93,7 +93,7 @@ void RegionState::fresh(Lock* lock, EntryPtr entry, CUstream stream, std::span<c
                         const WorkRef& work) {
   Entry* e = entry.get();
   const bool usable = options_.recapture && !fresh_.busy && fresh_.failures < options_.most_failures &&
-                      steered_ < 0 && !options_.before_replay;
+                      steered_ < 0 && !options_.before_replay && !work.own;
   if (!usable || ++fresh_.calls <= kFirstFreshCalls) return plain(lock, e, stream, arguments, work);
   // Nothing proves these calls: work that goes partly elsewhere would be done in another order. So one is
   // proved first.

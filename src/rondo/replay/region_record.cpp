@@ -98,7 +98,7 @@ void RegionState::record_now(Lock* lock, const EntryPtr& entry, CUstream stream,
   }
   if (made.called) return;
   before_replay(lock, stream);
-  if (!e->play || !replay(e, stream, arguments)) plain(lock, e, stream, arguments, work);
+  if (!e->play || !replay(e, stream, arguments, work)) plain(lock, e, stream, arguments, work);
 }
 
 // Too many execs: the newest takes the place of the one that was used longest ago, in its exec where the

@@ -82,6 +82,9 @@ RegionBase::~RegionBase() = default;
 void RegionBase::call(CUstream stream, std::span<const Argument> arguments, const detail::WorkRef& work) {
   state_->call(stream, arguments, work);
 }
+bool RegionBase::call(CUstream stream, std::span<Argument> arguments, Work& work) {
+  return state_->call(stream, arguments, work);
+}
 RegionReport RegionBase::report() const { return state_->report(); }
 const std::string& RegionBase::name() const noexcept { return state_->name; }
 void RegionBase::reset() { state_->reset(); }

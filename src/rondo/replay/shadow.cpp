@@ -9,6 +9,7 @@
 
 #include "rondo/driver/driver.h"
 #include "rondo/graph/state.h"
+#include "rondo/replay_work.h"
 #include "rondo/replay/signature.h"
 
 namespace rondo::replay {
@@ -87,6 +88,11 @@ std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint
   return "";
 }
 
+// What a buffer may be written up to.
+uint64_t room(const Argument& a) {
+  return a.kind == Kind::Made ? (a.bytes + kMadeGranularity - 1) / kMadeGranularity * kMadeGranularity : a.bytes;
+}
+
 }  // namespace
 
 void copy(const driver::Driver& d, uint64_t to, Memory to_memory, uint64_t from, Memory from_memory,
@@ -115,7 +121,7 @@ Shadow::Shadow(std::span<const Argument> like, const std::vector<Memory>& memory
       Argument& a = arguments_[i];
       if (!a.buffer() || !a.value) continue;
       Block& b = blocks_[i];
-      b.bytes = a.bytes + 3 * kGuard;
+      b.bytes = room(a) + 3 * kGuard;
       // An empty buffer's address may be compared or passed on, so it moves too.
       if (memory[i] == Memory::PageLocked) {
         void* p = nullptr;
@@ -190,7 +196,7 @@ void Shadow::poison(size_t i, const Argument& real, CUstream stream) const {
   const Block& b = blocks_[i];
   const Argument& mine = arguments_[i];
   fill_bytes(*driver_, b.base, b.memory, b.bytes, stream);
-  if (mine.kind == Kind::Out || mine.element != Element::Bytes || mine.bytes < 32) return;
+  if (mine.kind == Kind::Out || mine.kind == Kind::Made || mine.element != Element::Bytes || mine.bytes < 32) return;
   // Turned by half of it, so that elements of up to 16 bytes stay elements.
   const uint64_t half = mine.bytes / 32 * 16;
   copy(*driver_, mine.value, b.memory, real.value + half, b.memory, mine.bytes - half, stream);
@@ -199,7 +205,7 @@ void Shadow::poison(size_t i, const Argument& real, CUstream stream) const {
 
 void Shadow::poison_guards(size_t i, CUstream stream) const {
   const Block& b = blocks_[i];
-  const uint64_t begin = arguments_[i].value, end = begin + arguments_[i].bytes;
+  const uint64_t begin = arguments_[i].value, end = begin + room(arguments_[i]);
   fill_bytes(*driver_, b.base, b.memory, begin - b.base, stream);
   fill_bytes(*driver_, end, b.memory, b.base + b.bytes - end, stream);
 }
@@ -221,7 +227,7 @@ uint64_t Shadow::hash(size_t i, CUstream stream) const {
 std::string Shadow::guards_still(size_t i, CUstream stream) const {
   const Block& b = blocks_[i];
   if (!b.base) return "";
-  const uint64_t begin = arguments_[i].value, end = begin + arguments_[i].bytes;
+  const uint64_t begin = arguments_[i].value, end = begin + room(arguments_[i]);
   std::string wrong = all_poison(*driver_, b.base, b.memory, begin - b.base, stream);
   if (!wrong.empty()) return "written before its first byte";
   wrong = all_poison(*driver_, end, b.memory, b.base + b.bytes - end, stream);

@@ -24,12 +24,20 @@ const char* word(Kind kind) {
       return "live";
     case Kind::Fixed:
       return "fixed";
+    case Kind::Made:
+      return "made";
   }
   return "?";
 }
 
 bool share(const Argument& a, const Argument& b) noexcept {
   return a.bytes && b.bytes && a.value < b.value + b.bytes && b.value < a.value + a.bytes;
+}
+
+// What is allocated for a call is aligned, and shares nothing with what was there before.
+constexpr unsigned kMadeClass = 8;
+unsigned class_of(const Argument& buffer) noexcept {
+  return buffer.kind == Kind::Made ? kMadeClass : alignment_class(buffer.value);
 }
 
 double number(const Argument& live) noexcept {
@@ -65,7 +73,7 @@ Key key_of(CUcontext context, std::span<const Argument> arguments, const std::ve
   Key key{context, {arguments.begin(), arguments.end()}};
   for (size_t i = 0; i < key.shape.size(); ++i) {
     Argument& a = key.shape[i];
-    if (a.buffer()) a.value = alignment_class(a.value);
+    if (a.buffer()) a.value = class_of(a);
     if (a.kind != Kind::Live) continue;
     a.reserved = special(a) || (i < fixed.size() && fixed[i]);  // its value counts
     if (!a.reserved) a.value = 0;
@@ -83,7 +91,7 @@ CallHash hash_of(CUcontext context, std::span<const Argument> arguments,
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
     const bool counts = !a.buffer() && (a.kind != Kind::Live || special(a) || (i < fixed.size() && fixed[i]));
-    out.shape = mix(out.shape, counts ? a.value : a.buffer() ? alignment_class(a.value) : 0);
+    out.shape = mix(out.shape, counts ? a.value : a.buffer() ? class_of(a) : 0);
     out.shape = mix(out.shape,
                     a.bytes ^ static_cast<uint64_t>(a.kind) << 48 ^ static_cast<uint64_t>(a.element) << 56);
     if (!counts) out.values = mix(out.values, a.value);
@@ -94,7 +102,7 @@ CallHash hash_of(CUcontext context, std::span<const Argument> arguments,
 
 bool same_shape(const Argument& a, const Argument& b, bool fixed) noexcept {
   if (a.bytes != b.bytes || a.kind != b.kind || a.element != b.element) return false;
-  if (a.buffer()) return alignment_class(a.value) == alignment_class(b.value);
+  if (a.buffer()) return class_of(a) == class_of(b);
   if (a.kind == Kind::Live && !fixed && !special(a) && !special(b)) return true;
   return a.value == b.value;
 }
@@ -126,9 +134,10 @@ std::string describe_argument(std::span<const Argument> arguments, size_t which)
 
 int overlapping(std::span<const Argument> arguments, size_t which) noexcept {
   const Argument& a = arguments[which];
-  if (!a.buffer()) return -1;
+  if (!a.buffer() || a.kind == Kind::Made) return -1;
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (i != which && arguments[i].buffer() && (a.written() || arguments[i].written()) &&
+    if (i != which && arguments[i].buffer() && arguments[i].kind != Kind::Made &&
+        (a.written() || arguments[i].written()) &&
         share(a, arguments[i]))
       return static_cast<int>(i);
   return -1;
@@ -137,12 +146,12 @@ int overlapping(std::span<const Argument> arguments, size_t which) noexcept {
 void check(std::span<const Argument> arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    if (a.kind > Kind::Fixed)
+    if (a.kind > Kind::Made)
       throw Error(ErrorKind::Usage,
                   fmt::format("argument {} is of kind {}, which there is not; use rondo::replay::in, "
                               "out, inout or live",
                               i, static_cast<unsigned>(a.kind)));
-    if (a.buffer() && !a.value && a.bytes)
+    if (a.buffer() && !a.value && a.bytes && a.kind != Kind::Made)
       throw Error(ErrorKind::Usage,
                   describe_argument(arguments, i) + " is a null pointer. Pass the buffer, or 0 elements");
     if (a.buffer() && a.bytes && a.value + (a.bytes - 1) < a.value)
@@ -173,7 +182,7 @@ bool any_overlapping(std::span<const Argument> arguments, std::span<const uint16
   }
   scratch->clear();
   for (const Argument& a : arguments)
-    if (a.buffer() && a.bytes) scratch->push_back(&a);
+    if (a.buffer() && a.bytes && a.kind != Kind::Made) scratch->push_back(&a);
   std::sort(scratch->begin(), scratch->end(),
             [](const Argument* a, const Argument* b) { return a->value < b->value; });
   uint64_t read_to = 0, written_to = 0;  // how far the buffers before reach

@@ -40,8 +40,8 @@ CUDA_MEMCPY3D copy_of(const NodeImage& n) {
 class Search {
  public:
   Search(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b,
-         std::span<const Span64> elsewhere)
-      : first_(first), second_(second), words_(first, a, second, b), found_(a.size()) {
+         std::span<const Span64> elsewhere, std::span<const Own> own)
+      : first_(first), second_(second), words_(first, a, second, b, own), found_(a.size()) {
     for (const Span64& span : elsewhere) forbidden_.push_back({span, -1});
     for (int i : words_.buffers())
       for (const Argument& argument : {a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]})
@@ -311,8 +311,8 @@ class Search {
 }  // namespace
 
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
-                   std::span<const Argument> b, std::span<const Span64> elsewhere) {
-  return Search(first, a, second, b, elsewhere).run();
+                   std::span<const Argument> b, std::span<const Span64> elsewhere, std::span<const Own> own) {
+  return Search(first, a, second, b, elsewhere, own).run();
 }
 
 }  // namespace rondo::replay

@@ -37,11 +37,18 @@ struct Discovery {
   std::vector<uint16_t> fixed;
 };
 
+// Memory that the work has for itself, elsewhere in each capture.
+struct Own {
+  uint64_t first = 0, second = 0, bytes = 0;
+};
+
 // `first` and `second` were captured with `a` and `b`: same kinds and sizes, buffers that share no byte, live
 // scalars that differ, everything else equal. `elsewhere`: addresses that must not be in either graph, those
 // of the caller's own buffers and of earlier captures: a word in there means that the work remembers
-// addresses.
+// addresses. `own`: what the work allocated by itself, whose addresses stay those of the first capture; results
+// of kind Made may be in there.
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
-                   std::span<const Argument> b, std::span<const Span64> elsewhere);
+                   std::span<const Argument> b, std::span<const Span64> elsewhere,
+                   std::span<const Own> own = {});
 
 }  // namespace rondo::replay

@@ -27,7 +27,8 @@ struct Match {
 
 class Meanings {
  public:
-  Meanings(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b);
+  Meanings(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b,
+           std::span<const Own> own);
 
   // Arguments that differ between the captures: buffers, also empty ones, whose address is all there is; live
   // scalars.
@@ -52,12 +53,9 @@ class Meanings {
   }
   uint64_t bytes(int i) const { return a_[static_cast<size_t>(i)].bytes; }
 
-  struct Allocation {
-    uint64_t first, second, bytes;
-  };
   std::span<const Argument> a_, b_;
   std::vector<int> buffers_, scalars_;
-  std::vector<Allocation> allocations_;
+  std::vector<Own> allocations_;
 };
 
 }  // namespace rondo::replay

@@ -8,8 +8,8 @@
 namespace rondo::replay {
 
 Meanings::Meanings(const Image& first, std::span<const Argument> a, const Image& second,
-                   std::span<const Argument> b)
-    : a_(a), b_(b) {
+                   std::span<const Argument> b, std::span<const Own> own)
+    : a_(a), b_(b), allocations_(own.begin(), own.end()) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].value == b[i].value) continue;
     if (a[i].buffer()) buffers_.push_back(static_cast<int>(i));
@@ -27,11 +27,14 @@ Match Meanings::address(uint64_t x, uint64_t y) const {
     const uint64_t addend = x - at_x;
     if (addend > size || y - at_y != addend) return;
     const bool end = addend == size;
+    // A result lies in memory that the work allocated, where other things may have been before: it all moves
+    // with the result (record.cpp sees to it that it can). Memory of the work's own is one thing.
+    if (argument < 0 && best.count && best.end == end) return;
     if (best.count && best.end == end) ++best.count;
     if (!best.count || (best.end && !end)) best = {1, argument, addend, end};
   };
   for (int i : buffers_) offer(i, at(a_, i), at(b_, i), bytes(i));
-  for (const Allocation& m : allocations_) offer(-1, m.first, m.second, m.bytes);
+  for (const Own& m : allocations_) offer(-1, m.first, m.second, m.bytes);
   return best;
 }
 

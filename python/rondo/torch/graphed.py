@@ -1,0 +1,453 @@
+"""`graphed`: functions and modules whose GPU work is recorded and replayed, without Dynamo.
+
+A call is flattened to tensors and other values. What it is like (shapes, types, the modes that torch is in, other
+values) is its signature; each signature has a frame of the region (_region.py). In the first call of a signature
+all operations are watched (_Watch): which tensors that are no arguments the work reads, and which it writes.
+Where gradients are asked for, AOTAutograd splits the work into a forward and a backward function of lists of
+tensors, and each is a region.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import threading
+import weakref
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._capture import CannotCapture
+from ._region import BoxedRegion, Frame, GraphInfo, Options
+
+_PLAIN = (int, float, bool, str, bytes, type(None), complex)
+_NAMES: dict[str, int] = {}
+_MOST_SIGNATURES = 256
+
+
+def graphed(
+    fn=None,
+    sample_args=None,
+    sample_kwargs=None,
+    *,
+    policy: str = "auto",
+    goal: str = "both",
+    proof: str = "exact",
+    tolerance: float = 1e-5,
+    most_recordings: int = 64,
+    most_bytes: int = 256 << 20,
+    remember: bool = True,
+    name: str | None = None,
+    compile: bool | dict = False,
+    dynamic: bool | None = None,
+):
+    """Records the GPU work of a function or module and replays it as a CUDA graph where that is faster.
+
+    `fn`: a function of tensors, containers of tensors and plain values, or an nn.Module. With `sample_args` (and
+    `sample_kwargs`) it is called with these until it is recorded; else that happens in the calls that come.
+    `compile`: Inductor makes the kernels (True, or keyword arguments of torch.compile); Dynamo is then used for
+    calls that are not replayed only. As a decorator: `@graphed` or `@graphed(policy="always")`.
+
+    policy "auto": what is faster, by measuring; "always": the graph wherever there is one; "never": plain.
+    proof: a recording is compared with a plain call, bit for bit ("exact"), within `tolerance` of the largest
+    magnitude ("tolerance"), or not ("off").
+
+    Calls return what the function returns; results are the caller's own. Errors: ValueError for an option that
+    there is not; what `fn` raises.
+    """
+    options = Options(policy, goal, proof, tolerance, most_recordings, most_bytes, remember)
+    _check(options)
+    if fn is None:
+        return lambda f: graphed(
+            f, sample_args, sample_kwargs, policy=policy, goal=goal, proof=proof, tolerance=tolerance,
+            most_recordings=most_recordings, most_bytes=most_bytes, remember=remember, name=name, compile=compile,
+            dynamic=dynamic,
+        )  # fmt: skip
+    if not callable(fn):
+        raise TypeError(f"graphed takes a function or a module, not a {type(fn).__name__}")
+    out = (GraphedModule if isinstance(fn, torch.nn.Module) else Graphed)(fn, options, name, compile, dynamic)
+    if sample_args is not None or sample_kwargs is not None:
+        args = sample_args if isinstance(sample_args, (tuple, list)) else (sample_args,) if sample_args is not None else ()
+        for _ in range(3):
+            out(*args, **(sample_kwargs or {}))
+    return out
+
+
+def _check(o: Options):
+    for name, value, allowed in (
+        ("policy", o.policy, ("auto", "always", "never")),
+        ("goal", o.goal, ("both", "period", "latency")),
+        ("proof", o.proof, ("exact", "tolerance", "off")),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
+
+
+def _unique(name: str) -> str:
+    n = _NAMES[name] = _NAMES.get(name, 0) + 1
+    return name if n == 1 else f"{name} {n}"
+
+
+class _Watch(TorchDispatchMode):
+    """What operations read and write that was there before the call: found in one call, by storages."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.inputs = {_storage(x): x for x in inputs if x.layout == torch.strided}
+        self.externals: dict[int, torch.Tensor] = {}
+        self.written: set[int] = set()
+        self.fresh: set[int] = set()
+        self.keep: list = []  # a storage's number is one as long as it lives
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for k, argument in enumerate(func._schema.arguments):
+            value = args[k] if k < len(args) else kwargs.get(argument.name)
+            writes = argument.alias_info is not None and argument.alias_info.is_write
+            for t in value if isinstance(value, (list, tuple)) else (value,):
+                if not isinstance(t, torch.Tensor) or t.layout != torch.strided:
+                    continue
+                at = _storage(t)
+                if at not in self.inputs and at not in self.fresh and at not in self.externals:
+                    self.externals[at] = t
+                if writes and at not in self.fresh:
+                    self.written.add(at)
+        out = func(*args, **kwargs)
+        for t in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(t, torch.Tensor) and t.layout == torch.strided:
+                at = _storage(t)
+                if at not in self.inputs and at not in self.externals and at not in self.fresh:
+                    self.fresh.add(at)
+                    self.keep.append(t.untyped_storage())
+        return out
+
+
+def _storage(t) -> int:
+    return t.untyped_storage()._cdata
+
+
+# ---- where tensors are held that are no arguments
+
+
+class _Cell:
+    """A closure's variable as a mapping."""
+
+    def __init__(self, cell):
+        self.cell = cell
+
+    def __getitem__(self, _):
+        return self.cell.cell_contents
+
+    def __setitem__(self, _, value):
+        self.cell.cell_contents = value
+
+
+def _search(root, wanted: set[int], most: int = 200_000):
+    """{id of a tensor: (container, key)} of the wanted tensors that can be reached from a function or module, and the
+    modules on the way."""
+    found, modules, seen, todo = {}, [], set(), [root]
+
+    def offer(container, key, value):
+        if isinstance(value, torch.Tensor):
+            if id(value) in wanted:
+                found.setdefault(id(value), (container, key))
+        elif not isinstance(value, (*_PLAIN, type, torch.dtype, torch.device)):
+            todo.append(value)
+
+    while todo and len(seen) < most:
+        x = todo.pop()
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        if isinstance(x, (list, dict)):
+            for key, value in enumerate(x) if isinstance(x, list) else x.items():
+                offer(x, key, value)
+            continue
+        if isinstance(x, (tuple, set, frozenset)):
+            todo.extend(v for v in x if not isinstance(v, (*_PLAIN, torch.Tensor)))
+            continue
+        if isinstance(x, torch.nn.Module):
+            modules.append(x)
+        inner = getattr(x, "__wrapped__", None)
+        if inner is not None:
+            todo.append(inner)
+        if hasattr(x, "__self__") and hasattr(x, "__func__"):
+            todo.extend((x.__self__, x.__func__))
+            continue
+        if isinstance(x, functools.partial):
+            todo.extend((x.func, list(x.args), x.keywords))
+            continue
+        code = getattr(x, "__code__", None)
+        if code is not None:
+            for cell in x.__closure__ or ():
+                try:
+                    offer(_Cell(cell), 0, cell.cell_contents)
+                except ValueError:  # an empty cell
+                    pass
+            for name in code.co_names:
+                if name in x.__globals__:
+                    offer(x.__globals__, name, x.__globals__[name])
+            continue
+        module = getattr(type(x), "__module__", "")
+        if isinstance(x, torch.nn.Module) or not module.startswith(("torch", "builtins")):
+            attributes = getattr(x, "__dict__", None)
+            if isinstance(attributes, dict):
+                for key, value in list(attributes.items()):
+                    offer(attributes, key, value)
+    return found, modules
+
+
+class _Swapped:
+    """Other tensors in the places of some, for the time of a capture."""
+
+    def __init__(self, places, tensors):
+        self.places, self.tensors = places, tensors
+
+    def __enter__(self):
+        self.before = [container[key] for container, key in self.places]
+        for (container, key), t in zip(self.places, self.tensors):
+            container[key] = t
+
+    def __exit__(self, *_):
+        for (container, key), t in zip(self.places, self.before):
+            container[key] = t
+
+
+# ---- a call of one signature
+
+
+class _Signature:
+    """What is known of the calls that are alike: which tensors besides the arguments take part, and the region's
+    frame that takes all of them as a list."""
+
+    def __init__(self, owner, key, number):
+        self.owner, self.key, self.number = owner, key, number
+        self.frame: Frame | None = None
+        self.plain: str | None = None
+        self.lock = threading.RLock()
+
+    def call(self, leaves, spec, tensors):
+        if self.plain is not None:
+            return self.owner.run(leaves, spec)
+        if self.frame is None:
+            return self.first(leaves, spec, tensors)
+        if not self.unchanged():
+            with self.lock:
+                self.frame = None
+            return self.first(leaves, spec, tensors)
+        outputs = self.frame([leaves[i] for i in tensors] + self.externals)
+        return pytree.tree_unflatten(outputs, self.out_spec)
+
+    def unchanged(self) -> bool:
+        """Whether what is held in modules and closures is what was there."""
+        return all(map(operator.is_, map(operator.getitem, self.containers, self.keys), self.held))
+
+    def first(self, leaves, spec, tensors):
+        with self.lock:
+            inputs = [leaves[i] for i in tensors]
+            watch = _Watch(inputs)
+            seen = {}
+
+            def once(_):
+                with watch:
+                    out = self.owner.run(leaves, spec)
+                flat, seen["spec"] = pytree.tree_flatten(out)
+                seen["out"] = out
+                return flat
+
+            offset = None
+            if torch.cuda.is_available() and self.device is not None:
+                from ._capture import Device
+
+                generator = Device.of(self.device)
+                offset = generator.random_offset()
+            flat = once(None)
+            advance = 0 if offset is None else generator.random_offset() - offset
+            try:
+                self.prepare(inputs, leaves, spec, tensors, watch, flat, seen["spec"], advance)
+            except CannotCapture as e:
+                self.plain = str(e)
+                self.owner.skip(self.plain)
+            return seen["out"]
+
+    @property
+    def device(self):
+        return self.owner.device
+
+    def prepare(self, inputs, leaves, spec, tensors, watch, flat, out_spec, advance):
+        devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == "cuda"}
+        if not devices:
+            raise CannotCapture("nothing of it is on a GPU")
+        if len(devices) > 1:
+            raise CannotCapture("it works on several devices: " + ", ".join(sorted(map(str, devices))))
+        device = devices.pop()
+        externals = [x for x in watch.externals.values() if x.device.type == "cuda" or x.dim() > 0]
+        for x in externals:
+            if x.device != device:
+                raise CannotCapture(f"it uses a tensor on {x.device} that is no argument")
+        wanted = {id(x) for x in externals}
+        places, _ = _search(self.owner.fn, wanted)
+        mutated = [i for i, x in enumerate(inputs) if _storage(x) in watch.written]
+        swapped = []
+        for k, x in enumerate(externals):
+            if _storage(x) in watch.written:
+                if id(x) not in places:
+                    raise CannotCapture(
+                        f"it writes to a tensor {tuple(x.shape)} that is neither an argument nor held by the module: pass it as an argument"
+                    )
+                swapped.append(k)
+                mutated.append(len(inputs) + k)
+        count = len(inputs)
+        place = [places.get(id(x)) for x in externals]
+
+        def work(all_inputs):
+            values = list(leaves_template)
+            for i, t in zip(tensors, all_inputs):
+                values[i] = t
+            with _Swapped([place[k] for k in swapped], [all_inputs[count + k] for k in swapped]):
+                out = self.owner.run(values, spec)
+            return pytree.tree_flatten(out)[0]
+
+        leaves_template = list(leaves)
+        for i in tensors:
+            leaves_template[i] = None
+        self.externals = externals
+        held = [(p, x) for p, x in zip(place, externals) if p is not None]
+        self.containers = [p[0] for p, _ in held]
+        self.keys = [p[1] for p, _ in held]
+        self.held = [x for _, x in held]
+        self.out_spec = out_spec
+        region = self.owner.region_on(device.index)
+        frame = Frame(region, self.number, fn=work, static=range(count, count + len(externals)), mutated=mutated)
+        frame.advance = advance
+        frame.prepare(inputs + externals, flat)
+        self.frame = frame
+
+
+class Graphed:
+    """A function whose calls are replayed. `.region` reports, `.function` is the function."""
+
+    def __init__(self, fn, options, name, compile, dynamic):
+        self.fn = self.function = fn
+        self.options = options
+        self.name = _unique(name or getattr(fn, "__qualname__", type(fn).__name__))
+        self._run = fn
+        if compile:
+            how = dict(compile) if isinstance(compile, dict) else {}
+            self._run = torch.compile(fn, dynamic=dynamic, **how)
+        self.device = None
+        self.signatures: dict = {}
+        self.skips: list[str] = []
+        self._regions: dict[int, BoxedRegion] = {}
+        self._lock = threading.RLock()
+        self._modules = weakref.WeakSet()
+        self._training: list = []
+        _, modules = _search(fn, set())
+        self._submodules = modules
+        if not isinstance(fn, torch.nn.Module):
+            functools.update_wrapper(self, fn, updated=())
+
+    # ---- for people
+
+    @property
+    def rondo_regions(self) -> list[BoxedRegion]:
+        return list(self._regions.values())
+
+    def skip(self, why: str):
+        if why not in self.skips:
+            self.skips.append(why)
+
+    def reset(self):
+        """Forgets recordings and decisions."""
+        with self._lock:
+            self.signatures.clear()
+            for r in self._regions.values():
+                r.region.reset()
+
+    # ---- calls
+
+    def region_on(self, device: int) -> BoxedRegion:
+        region = self._regions.get(device)
+        if region is None:
+            suffix = "" if not self._regions else f" on cuda:{device}"
+            region = BoxedRegion(None, GraphInfo(self.name + suffix, device_index=device, guarded=False), self.options)
+            self._regions[device] = region
+        return region
+
+    def run(self, leaves, spec):
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return self._run(*args, **kwargs)
+
+    def __call__(self, *args, **kwargs):
+        if self.options.policy == "never":
+            return self._run(*args, **kwargs)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        tensors = []
+        key = [spec]
+        grad = torch.is_grad_enabled()
+        needs_grad = False
+        for i, x in enumerate(leaves):
+            if isinstance(x, torch.Tensor):
+                tensors.append(i)
+                key.append((x.shape, x.stride() if x.layout == torch.strided else None, x.dtype, x.device, x.requires_grad))
+                needs_grad = needs_grad or x.requires_grad
+            elif isinstance(x, _PLAIN):
+                key.append((type(x), x))
+            else:
+                self.skip(f"an argument is a {type(x).__name__}: tensors, containers of tensors and plain values are understood")
+                return self._run(*args, **kwargs)
+        if grad and (needs_grad or any(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None)):
+            return self._with_grad(args, kwargs, key)
+        key.append(_modes())
+        key.append(tuple(m.training for m in self._submodules))
+        key = tuple(key)
+        signature = self.signatures.get(key)
+        if signature is None:
+            with self._lock:
+                if len(self.signatures) >= _MOST_SIGNATURES:
+                    self.skip(f"more than {_MOST_SIGNATURES} signatures: those that come now are plain")
+                    return self._run(*args, **kwargs)
+                signature = self.signatures.setdefault(key, _Signature(self, key, len(self.signatures)))
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return self._run(*args, **kwargs)
+        return signature.call(leaves, spec, tensors)
+
+    def _with_grad(self, args, kwargs, key):
+        return self._run(*args, **kwargs)
+
+
+def _modes():
+    return (
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cuda") and (torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cuda.matmul.allow_tf32,
+    )
+
+
+class GraphedModule(Graphed):
+    """A module whose calls are replayed: shares parameters and everything else with `.module`."""
+
+    @property
+    def module(self):
+        return self.fn
+
+    def __getattr__(self, name):
+        if name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    def train(self, mode: bool = True):
+        self.fn.train(mode)
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def __deepcopy__(self, memo):
+        return GraphedModule(copy.deepcopy(self.fn, memo), self.options, self.name, False, None)
+
+    def __repr__(self):
+        return f"graphed({self.fn!r})"
