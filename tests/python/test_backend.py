@@ -25,6 +25,7 @@ def other_process(code, **environment):
 
 
 # ---------------------------------------------------------------- reached by name, from any process
+@needs_entry_point
 def test_the_name_is_registered_without_an_import():
     said = other_process("""
         import json, sys, torch
@@ -191,22 +192,28 @@ def test_a_data_dependent_shape():
     agree(DOOR, compiled(positive), positive, lambda i: (randn(64, seed=i),), graphs=False, tolerance=1e-3)
 
 
-def test_an_op_marked_unsafe_for_graphs_is_not_captured():
-    seen = []
-    if not hasattr(torch.ops.rondo_test, "looks"):
-        @torch.library.custom_op("rondo_test::looks", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
-        def looks(x: torch.Tensor) -> torch.Tensor:
-            test_an_op_marked_unsafe_for_graphs_is_not_captured.seen.append(torch.cuda.is_current_stream_capturing())
-            return x + x.sum().item()
+SEEN = []  # whether the op was called inside a capture
 
-        looks.register_fake(lambda x: torch.empty_like(x))
-    test_an_op_marked_unsafe_for_graphs_is_not_captured.seen = seen
+
+@torch.library.custom_op("rondo_test::looks", mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))
+def looks(x: torch.Tensor) -> torch.Tensor:
+    SEEN.append(torch.cuda.is_current_stream_capturing())
+    return x + x.sum().item()
+
+
+@looks.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_an_op_marked_unsafe_for_graphs_is_not_captured():
+    SEEN.clear()
 
     def use(x):
         return torch.ops.rondo_test.looks(torch.relu(x) * 2) * 3
 
     agree(DOOR, compiled(use), use, lambda i: (randn(16, seed=i),), calls=20, graphs=False, tolerance=1e-3)
-    assert seen and not any(seen)
+    assert SEEN and not any(SEEN)
 
 
 def test_cond_inside():

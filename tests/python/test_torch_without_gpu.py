@@ -84,8 +84,8 @@ def test_graphed_with_samples_on_the_cpu():
     """, **NO_GPU) == "(3, 2)"
 
 
+@needs_entry_point
 def test_the_backend_on_cpu_tensors_is_inductor():
-    pytest.importorskip("torch._inductor")
     if not any(os.access(os.path.join(folder, "g++"), os.X_OK) for folder in os.environ["PATH"].split(os.pathsep)):
         pytest.skip("Inductor needs g++ for the CPU")
     assert run("""

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import gc
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -36,6 +37,9 @@ AUTO_CALLS = 400  # policy "auto": timed on the way, some hundred at most
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(),
                                reason="no GPU for torch: torch.cuda.is_available() is False")
+needs_entry_point = pytest.mark.skipif(
+    not [e for e in importlib.metadata.entry_points(group="torch_dynamo_backends") if e.name == "rondo"],
+    reason="rondo is on the path but not installed, so its entry point is not known (pip install .)")
 
 
 # ---------------------------------------------------------------- inputs
@@ -99,6 +103,8 @@ def fresh():
     """Nothing is left of the test before: no compiled code, no regions, no seeds; sums are not shortened."""
     torch._dynamo.reset()
     gc.collect()
+    _old.clear()
+    _old.update(region["name"] for region in all_regions())
     torch.manual_seed(0)
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
@@ -111,8 +117,22 @@ def fresh():
 
 
 # ---------------------------------------------------------------- reports
-def regions():
+_old = collections.Counter()  # by name: regions that something still holds from before this test
+
+
+def all_regions():
     return json.loads(rondo._core.report_json())["regions"]
+
+
+def regions():
+    """Those of this test, in the order of their making."""
+    left, found = collections.Counter(_old), []
+    for region in all_regions():
+        if left[region["name"]] > 0:
+            left[region["name"]] -= 1
+        else:
+            found.append(region)
+    return found
 
 
 def graph_calls():
