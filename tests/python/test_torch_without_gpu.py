@@ -84,6 +84,40 @@ def test_graphed_with_samples_on_the_cpu():
     """, **NO_GPU) == "(3, 2)"
 
 
+def test_samples_leave_running_statistics_and_random_numbers_alone():
+    assert run("""
+        import torch, rondo.torch
+        model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+        torch.manual_seed(3)
+        want = torch.rand(4)
+        torch.manual_seed(3)
+        rondo.torch.graphed(model, (torch.randn(8, 4, generator=torch.Generator()),))
+        assert torch.equal(torch.rand(4), want), "random numbers were drawn"
+        assert model[0].num_batches_tracked.item() == 0, "running statistics advanced"
+        print("right")
+    """, **NO_GPU) == "right"
+
+
+def test_a_decorated_method_is_bound_to_its_object():
+    assert run("""
+        import torch, rondo.torch
+
+        class Holder:
+            def __init__(self, factor):
+                self.factor = factor
+
+            @rondo.torch.graphed
+            def scale(self, x):
+                return x * self.factor
+
+        two, three = Holder(2.0), Holder(3.0)
+        for i in range(4):
+            x = torch.full((3,), float(i))
+            assert torch.equal(two.scale(x), x * 2) and torch.equal(three.scale(x), x * 3)
+        print("right")
+    """, **NO_GPU) == "right"
+
+
 @needs_entry_point
 def test_the_backend_on_cpu_tensors_is_inductor():
     if not any(os.access(os.path.join(folder, "g++"), os.X_OK) for folder in os.environ["PATH"].split(os.pathsep)):
