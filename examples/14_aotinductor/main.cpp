@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "../example.h"
 
@@ -171,7 +172,7 @@ void body() {
   example::check(at::allclose(package.warm_up(x), expected, 1e-4, 1e-5),
                  "the package gives what the model gave in Python");
 
-  replay::Region region("classifier", [](CUstream) {});
+  replay::RegionBase region("classifier", replay::Options{});
   // Other tensors at each call; results are kept.
   std::vector<at::Tensor> inputs, want;
   for (int i = 0; i < kInputs; ++i) {
