@@ -106,6 +106,8 @@ class Device:
         in a capture for: until its end, no other thread can draw any, so that is asked for only where needed."""
         with _lock, torch.cuda.device(self.index):
             self._warm_up()
+            if random and self._random is None:
+                self._random = self._draw()
             pool = self._current_pool()
             pool.alive += 1
             try:
@@ -135,11 +137,9 @@ class Device:
             return None, capture.end(), results, found
 
     def _capture_random(self, pool, work, results_of):
-        if self._random is None:
-            self._random = self._draw()
         graph = torch.cuda.CUDAGraph(keep_graph=True)
-        graph.capture_begin(pool=pool.memory.id, capture_error_mode="thread_local")
         try:
+            graph.capture_begin(pool=pool.memory.id, capture_error_mode="thread_local")
             results = work()
             found = results_of(results)
             graph.capture_end()
@@ -149,18 +149,16 @@ class Device:
         return graph, graph.raw_cuda_graph(), results, found
 
     def _abandon(self, graph, pool):
-        """The capture failed: the stream is ended, and the allocator no longer told to use the pool, which
-        capture_end() leaves undone where the capture is broken."""
+        """The capture failed. Where it is broken, capture_end() may leave the allocator using the pool, and the
+        generator believing that the capture goes on, so that it would draw no more numbers outside of one."""
         try:
             graph.capture_end()
         except Exception:
-            for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
-                with contextlib.suppress(Exception):
-                    end(self.index, pool.memory.id)
-            # The generator believes that the capture goes on, and would draw no more numbers outside of one. The end
-            # of a capture that goes well tells it otherwise.
             with contextlib.suppress(Exception):
-                self._draw()
+                torch._C._cuda_endAllocateToPool(self.index, pool.memory.id)
+            self.pool = None  # whatever state it is in; its recordings keep it
+            with contextlib.suppress(Exception):
+                self._draw()  # the end of a capture that goes well tells the generator
 
     # ---- random numbers
 

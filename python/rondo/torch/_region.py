@@ -38,8 +38,7 @@ class Options:
     remember: bool = True
 
     def json(self) -> str:
-        # One plain call has already been made when a region is asked.
-        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0})
+        return json.dumps(dataclasses.asdict(self))
 
 
 @dataclasses.dataclass
@@ -67,7 +66,8 @@ class BoxedRegion:
 
     def __init__(self, fn, info: GraphInfo, options: Options = Options()):
         self.fn, self.info, self.options = fn, info, options
-        self.region = _core.Region(info.name, options.json())
+        # One plain call of a signature has been made already when the region is asked.
+        self.region = _core.Region(info.name, json.dumps({**json.loads(options.json()), "plain_calls": 0}))
         self.frames: dict[tuple, Frame] = {}
         self.skips: list[str] = []
         self._ints: tuple | None = None
@@ -406,8 +406,7 @@ class _Work:
                 if m.bytes and kinds[first + k] == OUT:
                     to = tensor_at(values[first + k], (m.bytes,), (1,), torch.uint8, frame.torch_device, m.bytes)
                     to.copy_(torch.empty(0, dtype=torch.uint8, device=frame.torch_device).set_(storage, 0, (m.bytes,), (1,)))
-                elif kinds[first + k] == MADE:
-                    addresses.append(storage.data_ptr() if m.bytes else 0)
+                addresses.append(storage.data_ptr() if m.bytes and kinds[first + k] == MADE else 0)
             return addresses
 
         offset = device.random_offset()
