@@ -119,9 +119,11 @@ def sums(results, modes):
                   if (o := best(r, "period")) and (v := ratio(r, o, mode, "period")) and v < 0.97}
         print(f"\n{mode} is more than 3 % slower than the best of the others, back to back: "
               + (", ".join(f"{n} ({v:.2f})" for n, v in sorted(slower.items(), key=lambda i: i[1])) or "nowhere"))
-        unequal = [f"{r['name']}: {equality(r['modes'][mode])}" for r in results
-                   if "numerics" in r["modes"].get(mode, {}) and not r["modes"][mode]["numerics"]["equal"]
-                   and r["modes"].get("inductor", {}).get("numerics", {}).get("equal")]
+        unequal = []
+        for r in results:
+            n = r["modes"].get(mode, {}).get("numerics")
+            if n and not n["equal"] and r["modes"][n["against"]].get("numerics", {}).get("equal"):
+                unequal.append(f"{r['name']}: {equality(r['modes'][mode])}")
         print(f"{mode} differs from Inductor where Inductor repeats itself bit for bit: "
               + ("; ".join(unequal) or "nowhere"))
     loose = [r["name"] for r in results if r["modes"].get("inductor", {}).get("numerics", {}).get("equal") is False]
