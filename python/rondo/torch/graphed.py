@@ -71,9 +71,9 @@ def graphed(
         raise TypeError(f"graphed takes a function or a module, not a {type(fn).__name__}")
     out = (GraphedModule if isinstance(fn, torch.nn.Module) else Graphed)(fn, options, name, compile, dynamic)
     if sample_args is not None or sample_kwargs is not None:
-        args = sample_args if isinstance(sample_args, (tuple, list)) else (sample_args,) if sample_args is not None else ()
-        for _ in range(3):
-            out(*args, **(sample_kwargs or {}))
+        if not isinstance(sample_args, (tuple, list)):
+            sample_args = () if sample_args is None else (sample_args,)
+        out.prepare(sample_args, sample_kwargs or {})
     return out
 
 
@@ -85,6 +85,9 @@ def _check(o: Options):
     ):
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
+    for name, value in (("most_recordings", o.most_recordings), ("most_bytes", o.most_bytes)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 0")
 
 
 def _unique(name: str) -> str:
@@ -393,6 +396,9 @@ class Graphed:
         self.options = options
         self.name = _unique(name or getattr(fn, "__qualname__", type(fn).__name__))
         self._run = fn
+        self._compile, self._dynamic = compile, dynamic
+        self._bound: dict[int, Graphed] = {}
+        self._grads: dict = {}
         if compile:
             how = dict(compile) if isinstance(compile, dict) else {}
             self._run = torch.compile(fn, dynamic=dynamic, **how)
@@ -412,11 +418,43 @@ class Graphed:
 
     @property
     def rondo_regions(self) -> list[BoxedRegion]:
-        return list(self._regions.values())
+        return [*self._regions.values(), *(r for g in self._grads.values() for r in g.regions)]
+
+    @property
+    def rondo_skips(self) -> list[str]:
+        return self.skips
 
     def skip(self, why: str):
         if why not in self.skips:
             self.skips.append(why)
+
+    def prepare(self, args, kwargs):
+        """Calls of this kind are recorded now. Nothing that lasts is changed: neither arguments, buffers and
+        gradients, nor random numbers."""
+        buffers = [b for m in self._submodules for b in m._buffers.values() if b is not None]
+        kept = [(b, b.detach().clone()) for b in buffers]
+        random = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _like, (args, kwargs))
+        try:
+            for _ in range(3):
+                self(*args, **kwargs)
+        finally:
+            with torch.no_grad():
+                for b, was in kept:
+                    b.copy_(was)
+            if random:
+                torch.cuda.set_rng_state_all(random)
+
+    def __get__(self, instance, owner=None):
+        """A method: each instance has recordings of its own, as long as it lives."""
+        if instance is None:
+            return self
+        bound = self._bound.get(id(instance))
+        if bound is None:
+            bound = Graphed(self.fn.__get__(instance, owner), self.options, self.name, self._compile, self._dynamic)
+            self._bound[id(instance)] = bound
+            weakref.finalize(instance, self._bound.pop, id(instance), None)
+        return bound
 
     def reset(self):
         """Forgets recordings and decisions."""
@@ -462,11 +500,11 @@ class Graphed:
             else:
                 self.skip(f"an argument is a {type(x).__name__}: tensors, containers of tensors and plain values are understood")
                 return self._run(*args, **kwargs)
-        if grad and (needs_grad or any(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None)):
-            return self._with_grad(args, kwargs, key)
         key.append(_modes())
         key.append(tuple(m.training for m in self._submodules))
         key = tuple(key)
+        if grad and (needs_grad or self._trained()):
+            return self._with_grad(args, kwargs, key)
         signature = self.signatures.get(key)
         if signature is None:
             with self._lock:
@@ -481,8 +519,20 @@ class Graphed:
         self._last = signature if signature.frame is not None and signature.quick(args, kwargs, key) else None
         return out
 
+    def _trained(self) -> bool:
+        return any(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None)
+
     def _with_grad(self, args, kwargs, key):
-        return self._run(*args, **kwargs)
+        from ._autograd import WithGrad
+
+        with_grad = self._grads.get(key)
+        if with_grad is None:
+            with self._lock:
+                if len(self._grads) >= _MOST_SIGNATURES:
+                    self.skip(f"more than {_MOST_SIGNATURES} signatures: those that come now are plain")
+                    return self._run(*args, **kwargs)
+                with_grad = self._grads.setdefault(key, WithGrad(self, len(self._grads)))
+        return with_grad(args, kwargs)
 
 
 def _modes():
@@ -492,6 +542,11 @@ def _modes():
         torch.are_deterministic_algorithms_enabled(),
         torch._C._get_cublas_allow_tf32(),
     )
+
+
+def _like(x):
+    y = x.detach().clone()
+    return y.requires_grad_(x.requires_grad)
 
 
 class GraphedModule(Graphed):
