@@ -634,6 +634,28 @@ NB_MODULE(_core, m) {
                       "Capture(stream: int): what this thread puts into the stream from here on becomes a graph.")
       .def(nb::init<uint64_t>(), nb::arg("stream"))
       .def("end", &Capture::end, "The graph (CUgraph), for graph_destroy(). rondo.DeviceError: what broke the capture.");
+  m.def(
+      "identical",
+      [](nb::list containers, nb::list keys, nb::list objects) {
+        const size_t n = containers.size();
+        if (keys.size() != n || objects.size() != n) misused("identical: three lists of one length are expected");
+        for (size_t i = 0; i < n; ++i) {
+          // Borrowed, each for as long as it is looked at.
+          PyObject *const c = PyList_GetItem(containers.ptr(), static_cast<Py_ssize_t>(i)),
+                          *const k = PyList_GetItem(keys.ptr(), static_cast<Py_ssize_t>(i)),
+                          *const o = PyList_GetItem(objects.ptr(), static_cast<Py_ssize_t>(i));
+          PyObject* found = PyDict_Check(c) ? PyDict_GetItemWithError(c, k) : nullptr;
+          if (!PyDict_Check(c)) {
+            found = PyObject_GetItem(c, k);
+            Py_XDECREF(found);  // the container has it
+          }
+          if (found == o) continue;
+          PyErr_Clear();
+          return false;
+        }
+        return true;
+      },
+      "Whether each container holds just this object under its key.");
   m.def("graph_destroy", [](uint64_t graph) { rondo_graph_destroy(reinterpret_cast<void*>(graph)); });
   m.def(
       "report_json", [] { return text_of(nullptr, rondo_report_json); },

@@ -393,4 +393,4 @@ def test_memory_is_said_and_bounded():
         f(randn(n, n, seed=i))
     said = rondo.torch.memory()
     assert isinstance(said, dict) and said
-    assert len(recordings()) <= 4
+    assert len([r for r in recordings() if "shares" not in r["reason"]]) <= 4  # recordings that are alike share one

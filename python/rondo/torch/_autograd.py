@@ -33,7 +33,7 @@ class WithGrad:
         return self.compiled(*args, **kwargs)
 
     def build(self, args, kwargs):
-        from torch._functorch.aot_autograd import aot_function, aot_module
+        from torch._functorch.aot_autograd import aot_function
 
         fn = self.owner.fn
         device = next((x.device.index for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor) and x.is_cuda), None)
@@ -51,16 +51,24 @@ class WithGrad:
             return
         static = 0
         if module:
-            static = len(list(fn.named_parameters(remove_duplicate=False))) + len(list(fn.named_buffers(remove_duplicate=False)))
-        make = aot_module if module else aot_function
-        compiled = make(
-            fn,
+            static = len(dict(fn.named_parameters())) + len(dict(fn.named_buffers()))
+
+        def functional(parameters, buffers, *args, **kwargs):
+            return torch.func.functional_call(fn, {**parameters, **buffers}, args, kwargs)
+
+        compiled = aot_function(
+            functional if module else fn,
             fw_compiler=lambda gm, _: self.region(gm, "forward", device, static),
             bw_compiler=lambda gm, _: self.region(gm, "backward", device, 0),
             inference_compiler=lambda gm, _: self.region(gm, "inference", device, static),
             keep_inference_input_mutations=True,
+            num_params_buffers=static,
         )
-        self.compiled = self.tried(compiled)
+
+        def with_parameters(*args, **kwargs):  # asked at each call: they may have been replaced
+            return compiled(dict(fn.named_parameters()), dict(fn.named_buffers()), *args, **kwargs)
+
+        self.compiled = self.tried(with_parameters if module else compiled)
 
     def tried(self, compiled):
         """The first call compiles. What AOTAutograd cannot split runs as it is."""

@@ -108,7 +108,7 @@ class Device:
         returned). results_of runs in the capture too. `random`: work draws random numbers, which torch takes part
         in a capture for: until its end, no other thread can draw any, so that is asked for only where needed. `keep`
         (a _KeepAll): all that is allocated is kept to the end, in memory of its own."""
-        with _lock, torch.cuda.device(self.index):
+        with _lock, torch.cuda.device(self.index), _no_autocast_cache():
             self._warm_up()
             if random and self._random is None:
                 self._random = self._draw()
@@ -194,6 +194,18 @@ class Device:
                 graph.capture_end()
             self.generator().set_state(state)
             return graph
+
+
+@contextlib.contextmanager
+def _no_autocast_cache():
+    """Autocast keeps weights that it has cast: one from before the capture would be missing in the graph, and one of
+    the capture was never computed."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 def _gone(pool: Pool, graph: int):

@@ -9,7 +9,9 @@ what only torch can do: run, capture, allocate results, advance random numbers (
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import struct
 import threading
 from typing import Any
 
@@ -21,6 +23,8 @@ from ._capture import CannotCapture, Device, tensor_at
 
 IN, OUT, INOUT, LIVE, FIXED, MADE = range(6)
 _ELEMENTS = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.float64: 4}
+_NUMBERS = {t: struct.Struct(c) for t, c in ((torch.float32, "f"), (torch.float64, "d"), (torch.int32, "i"), (torch.int64, "q"))}
+_BITS = {t: struct.Struct("I" if t.itemsize == 4 else "Q") for t in _NUMBERS}
 _MOST_FRAMES = 256
 _MOST_KEPT = 4 << 30  # bytes of intermediates that a second capture keeps apart
 _raw_stream = torch._C._cuda_getCurrentRawStream if hasattr(torch._C, "_cuda_getCurrentRawStream") else None
@@ -73,6 +77,7 @@ class BoxedRegion:
         self.frames: dict[tuple, Frame] = {}
         self.skips: list[str] = []
         self._ints: tuple | None = None
+        self._tags = itertools.count()
         self._only: Frame | None = None
         self._lock = threading.Lock()
 
@@ -97,6 +102,13 @@ class BoxedRegion:
                 if not self._ints:
                     self._only = frame
         return frame
+
+    def next_tag(self) -> int:
+        """A number that keeps apart what the region could take for one signature."""
+        tag = next(self._tags)
+        if tag >= 1 << 16:  # from there on it could be taken for an address
+            raise CannotCapture("what it holds, or where, has changed 65,536 times")
+        return tag
 
     def skip(self, why: str):
         if why not in self.skips:
@@ -130,18 +142,26 @@ class Frame:
         static = self.static
         if static and not _same_addresses(inputs, self.static_addresses, static):
             with self.lock:
-                self.moved(inputs)
+                try:
+                    self.moved(inputs)
+                except CannotCapture as e:
+                    self.call, self.plain = None, True
+                    self.owner.skip(str(e))
+                    return self.fn(inputs)
                 call = self.call
         work = _Work(self, inputs)
         results = self.results
         made, outputs = results.allocate(inputs) if self.replays else ((0,) * results.made_count, None)
         try:
             replayed = call(
-                work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
-            )
+                work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag,
+                *self.numbers(inputs),
+            )  # fmt: skip
             self.replays = replayed
-            if not replayed or outputs is None:
-                outputs = work.outputs
+            if not replayed:
+                return work.outputs
+            if outputs is None:  # make() was asked for it, if there was anything to be allocated
+                outputs = work.outputs if results.made_count else results.allocate(inputs)[1]
             return outputs
         finally:
             if work.captured:
@@ -178,6 +198,10 @@ class Frame:
         self.device = info.device_index
         self.torch_device = torch.device("cuda", self.device)
         tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
+        # A number on the host that kernels take as a parameter.
+        self.live = [i for i in tensors if inputs[i].dim() == 0 and inputs[i].is_cpu and inputs[i].dtype in _BITS]
+        self.live_types = [inputs[i].dtype for i in self.live]
+        tensors = [i for i in tensors if i not in self.live]
         for i in tensors:
             x = inputs[i]
             if x.device != self.torch_device:
@@ -209,19 +233,26 @@ class Frame:
         self.static_addresses = [inputs[i].data_ptr() if i in self.known else 0 for i in range(len(inputs))]
         self.fixed = {i: inputs[i] for i in self.static}
         self.scalars = {i: x for i, x in enumerate(inputs) if not isinstance(x, torch.Tensor)}
+        self.count = len(inputs)
         fixed = set(self.static)
         self.arguments = [i for i in self.tensors if i not in fixed]
         kinds = [INOUT if i in self.mutated else IN for i in self.arguments]
         sizes = [self.layout[i].bytes for i in self.arguments]
         elements = [_ELEMENTS.get(self.layout[i].dtype, 0) for i in self.arguments]
         made = self.results.made
-        self.tag = self.number * 64 + min(len(self.moving), 63)
+        self.tag = self.owner.next_tag()
         self.call = _core.Frame(
             self.owner.region,
-            kinds + [MADE] * len(made) + [FIXED],
-            sizes + [m.bytes for m in made] + [8],
-            elements + [_ELEMENTS.get(m.dtype, 0) for m in made] + [0],
+            kinds + [MADE] * len(made) + [FIXED] + [LIVE] * len(self.live),
+            sizes + [m.bytes for m in made] + [8] + [t.itemsize for t in self.live_types],
+            elements + [_ELEMENTS.get(m.dtype, 0) for m in made] + [0] + [_ELEMENTS.get(t, 0) for t in self.live_types],
         )
+
+    def numbers(self, inputs):
+        """The bits of numbers on the host."""
+        if not self.live:
+            return ()
+        return [_BITS[t].unpack(_NUMBERS[t].pack(inputs[i].item()))[0] for i, t in zip(self.live, self.live_types)]
 
     def moved(self, inputs):
         for i in self.static:
@@ -384,7 +415,7 @@ class _Work:
     def capture(self, values, kinds):
         frame = self.frame
         device = Device.of(frame.device)
-        inputs: list = [None] * (len(frame.tensors) + len(frame.scalars))
+        inputs: list = [None] * frame.count
         for i, x in frame.scalars.items():
             inputs[i] = x
         for i, x in frame.fixed.items():
@@ -393,6 +424,8 @@ class _Work:
             at = frame.layout[i]
             inputs[i] = tensor_at(address, at.size, at.stride, at.dtype, frame.torch_device, at.bytes)
         first = len(frame.arguments)
+        for i, t, bits in zip(frame.live, frame.live_types, values[first + frame.results.made_count + 1 :]):
+            inputs[i] = torch.tensor(_NUMBERS[t].unpack(_BITS[t].pack(bits))[0], dtype=t)
         given = list(inputs)
 
         def results_of(outputs):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 import threading
 import weakref
 
@@ -19,6 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .. import _core
 from ._capture import CannotCapture, Device
 from ._region import BoxedRegion, Frame, GraphInfo, Options
 
@@ -281,7 +281,12 @@ class _Signature:
             return False
         self.shapes = [(tuple(x.shape), x.stride(), x.dtype, x.get_device()) for x in args]
         self.modes = _modes()
-        self.training = [m.training for m in self.owner._submodules]
+        modules = [m.__dict__ for m in self.owner._submodules]
+        self.places = [
+            modules + self.containers,
+            ["training"] * len(modules) + self.keys,
+            [m["training"] for m in modules] + self.held,
+        ]
         self.single = self.out_spec.is_leaf()
         return True
 
@@ -297,18 +302,14 @@ class _Signature:
                 or x.get_device() != device
             ):
                 return False
-        return (
-            self.modes == _modes()
-            and self.training == [m.training for m in self.owner._submodules]
-            and all(map(operator.is_, map(operator.getitem, self.containers, self.keys), self.held))
-        )
+        return self.modes == _modes() and _core.identical(*self.places)
 
     def unflatten(self, outputs):
         return pytree.tree_unflatten(outputs, self.out_spec)
 
     def unchanged(self) -> bool:
         """Whether what is held in modules and closures is what was there."""
-        return all(map(operator.is_, map(operator.getitem, self.containers, self.keys), self.held))
+        return _core.identical(self.containers, self.keys, self.held)
 
     def first(self, leaves, spec, tensors):
         with self.lock:

@@ -253,6 +253,17 @@ class Search {
     size_t offsets[9];
     const size_t count = windows(p, from, d, offsets);
     const size_t o = count ? offsets[0] : d, width = count ? 8 : 1;
+    if (no_memory_ && !p.table && first_.nodes[p.node].kind == NodeKind::Kernel) {
+      // An address that means something is one in both captures. (Pointers are aligned in parameters.)
+      const size_t looked = count && offsets[0] % 8 == 0 ? 1 : count;
+      bool nothing = true;
+      for (size_t k = 0; k < looked; ++k)
+        nothing = nothing && (no_memory_(word_at(&p.x[offsets[k]])) || no_memory_(word_at(&p.y[offsets[k]])));
+      if (nothing) {
+        ++out_.meaningless;
+        return;
+      }
+    }
     const std::string values =
         fmt::format("{}: {:#x} in one capture and {:#x} in another, which is ", where(p, o, width),
                     word_at(&p.x[o], width), word_at(&p.y[o], width));
@@ -263,15 +274,6 @@ class Search {
     if (const size_t half = d & ~size_t{3}; argument < 0 && half + 4 <= p.x.size())
       argument = words_.guess_half(static_cast<uint32_t>(word_at(&p.x[half], 4)),
                                    static_cast<uint32_t>(word_at(&p.y[half], 4)), &guess);
-    if (no_memory_ && argument < 0 && !p.table && first_.nodes[p.node].kind == NodeKind::Kernel) {
-      bool nothing = true;
-      for (size_t k = 0; k < count; ++k)
-        nothing = nothing && no_memory_(word_at(&p.x[offsets[k]])) && no_memory_(word_at(&p.y[offsets[k]]));
-      if (nothing) {
-        ++out_.meaningless;
-        return;
-      }
-    }
     difference(p.node, argument, values + guess);
   }
 
