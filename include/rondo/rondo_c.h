@@ -89,6 +89,14 @@ RONDO_API int rondo_region_call(rondo_region* region, void* stream, rondo_argume
                                 const rondo_work* work, int* replayed);
 RONDO_API int rondo_region_reset(rondo_region* region);
 
+/* A capture of `stream` by this thread (mode thread-local), for rondo_work's capture. rondo_capture_end also frees
+ * `capture`; *graph is a CUgraph, to be destroyed, and with `graph` NULL it is dropped. A capture that was broken ends with
+ * DEVICE and what broke it. Either way the stream is usable. */
+typedef struct rondo_capture rondo_capture;
+RONDO_API int rondo_capture_begin(void* stream, rondo_capture** out);
+RONDO_API int rondo_capture_end(rondo_capture* capture, void** graph);
+RONDO_API void rondo_graph_destroy(void* graph);
+
 /* Reports: JSON of one region (NULL: of all regions of this process). *text is freed with rondo_free. */
 RONDO_API int rondo_report_json(const rondo_region* region, char** text);
 RONDO_API int rondo_report_text(const rondo_region* region, char** text);

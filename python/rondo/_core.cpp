@@ -21,6 +21,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "rondo/rondo_c.h"
@@ -207,6 +208,28 @@ nb::str text_of(const rondo_region* region, Get get) {
   const std::unique_ptr<char, void (*)(void*)> owned(text, rondo_free);
   return nb::str(text);
 }
+
+// A capture by the thread that makes it.
+class Capture {
+ public:
+  explicit Capture(uint64_t stream) {
+    if (const int code = rondo_capture_begin(reinterpret_cast<void*>(stream), &capture_)) throw_error(code);
+  }
+  ~Capture() {
+    if (capture_) (void)rondo_capture_end(capture_, nullptr);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  uint64_t end() {
+    if (!capture_) misused("the capture has ended already");
+    void* graph = nullptr;
+    if (const int code = rondo_capture_end(std::exchange(capture_, nullptr), &graph)) throw_error(code);
+    return reinterpret_cast<uint64_t>(graph);
+  }
+
+ private:
+  rondo_capture* capture_ = nullptr;
+};
 
 std::string available() {
   const WithoutGil without;
@@ -607,6 +630,11 @@ NB_MODULE(_core, m) {
       .def("reset", &Region::reset, "Forgets all recordings and decisions of this process.");
   m.attr("Frame") = checked(PyType_FromModuleAndSpec(m.ptr(), frame_spec(), nullptr));
 
+  nb::class_<Capture>(m, "Capture",
+                      "Capture(stream: int): what this thread puts into the stream from here on becomes a graph.")
+      .def(nb::init<uint64_t>(), nb::arg("stream"))
+      .def("end", &Capture::end, "The graph (CUgraph), for graph_destroy(). rondo.DeviceError: what broke the capture.");
+  m.def("graph_destroy", [](uint64_t graph) { rondo_graph_destroy(reinterpret_cast<void*>(graph)); });
   m.def(
       "report_json", [] { return text_of(nullptr, rondo_report_json); },
       "The report of all regions of this process: JSON, as `rondo replay-report` reads it.");

@@ -11,16 +11,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "rondo/driver/driver.h"
 #include "rondo/error.h"
+#include "rondo/graph.h"
 #include "rondo/replay.h"
 #include "rondo/replay_work.h"
 
 struct rondo_region {
   rondo::replay::RegionBase base;
+};
+struct rondo_capture {
+  rondo::graph::Capture capture;
 };
 
 namespace rondo {
@@ -323,6 +328,25 @@ int rondo_report_text(const rondo_region* region, char** text) {
 }
 
 void rondo_free(void* text) { std::free(text); }
+
+int rondo_capture_begin(void* stream, rondo_capture** out) {
+  return guarded([&] {
+    if (!out) throw Error(ErrorKind::Usage, "rondo_capture_begin: out is NULL");
+    *out = new rondo_capture{graph::Capture(static_cast<CUstream>(stream))};
+  });
+}
+int rondo_capture_end(rondo_capture* capture, void** graph) {
+  return guarded([&] {
+    if (!capture) throw Error(ErrorKind::Usage, "rondo_capture_end: capture is NULL");
+    const std::unique_ptr<rondo_capture> ends(capture);
+    if (graph) *graph = ends->capture.end().release();
+  });
+}
+void rondo_graph_destroy(void* graph) {
+  (void)guarded([&] {
+    if (graph) graph::Graph::adopt(static_cast<CUgraph>(graph));
+  });
+}
 
 int rondo_available(void) {
   return guarded([&] {

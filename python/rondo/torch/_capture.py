@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import traceback
 import weakref
 
 import torch
+
+from .. import _core
 
 _EMPTY = torch.empty
 _lock = threading.RLock()  # torch captures into one pool one after the other
@@ -25,10 +28,11 @@ class CannotCapture(RuntimeError):
 class _Alive:
     """Keeps a captured graph, and with it the pool's memory, until the region drops it."""
 
-    __slots__ = ("__weakref__", "graph", "kept")
+    __slots__ = ("__weakref__", "graph", "kept", "number")
 
-    def __init__(self, graph, kept):
-        self.graph = graph
+    def __init__(self, graph, number, kept):
+        self.graph = graph  # torch's, if it is
+        self.number = number  # CUgraph
         self.kept = kept  # results and whatever else must stay where it is until the recording is made
 
     def settle(self):
@@ -43,14 +47,14 @@ class Pool:
     def __init__(self, device: int):
         self.device = device
         self.number = next(Pool._numbers)
-        self.handle = torch.cuda.graph_pool_handle()
+        self.memory = torch.cuda.MemPool()
         self.alive = 0
 
     def bytes(self) -> int:
         return sum(
             s["total_size"]
             for s in torch.cuda.memory_snapshot()
-            if s["device"] == self.device and tuple(s.get("segment_pool_id", ())) == tuple(self.handle)
+            if s["device"] == self.device and tuple(s.get("segment_pool_id", ())) == tuple(self.memory.id)
         )
 
 
@@ -77,8 +81,7 @@ class Device:
     # ---- captures
 
     def _current_pool(self) -> Pool:
-        # A pool whose last graph is gone is torch's to free; its handle is not used again.
-        if self.pool is None or self.pool.alive == 0:
+        if self.pool is None:
             self.pool = Pool(self.index)
         return self.pool
 
@@ -97,32 +100,53 @@ class Device:
         self.stream.synchronize()
         self._warm.done = True
 
-    def capture(self, work, results_of):
+    def capture(self, work, results_of, random: bool):
         """Captures work(). Returns (alive, addresses and bytes of all allocations, what results_of(results)
-        returned). results_of runs in the capture too."""
+        returned). results_of runs in the capture too. `random`: work draws random numbers, which torch takes part
+        in a capture for: until its end, no other thread can draw any, so that is asked for only where needed."""
         with _lock, torch.cuda.device(self.index):
             self._warm_up()
             pool = self._current_pool()
-            graph = torch.cuda.CUDAGraph(keep_graph=True)
-            with _History(self.index, self.stream.cuda_stream) as history:
-                with torch.cuda.stream(self.stream):
-                    graph.capture_begin(pool=pool.handle, capture_error_mode="thread_local")
-                    try:
-                        results = work()
-                        found = results_of(results)
-                    except BaseException:
-                        self._abandon(graph, pool)
-                        raise
-                    try:
-                        graph.capture_end()
-                    except BaseException:
-                        self._abandon(graph, pool)
-                        raise
-                allocations = history.allocations()
-            alive = _Alive(graph, results)
             pool.alive += 1
-            weakref.finalize(alive, _gone, pool)
+            try:
+                begin = self._capture_random if random else self._capture
+                with _History(self.index, self.stream.cuda_stream) as history, torch.cuda.stream(self.stream):
+                    graph, number, results, found = begin(pool, work, results_of)
+                    allocations = history.allocations()
+            except BaseException:
+                _gone(pool, 0)
+                raise
+            alive = _Alive(graph, number, results)
+            weakref.finalize(alive, _gone, pool, 0 if random else number)
             return alive, allocations, found
+
+    def _capture(self, pool, work, results_of):
+        with torch.cuda.use_mem_pool(pool.memory, self.index):
+            capture = _core.Capture(self.stream.cuda_stream)
+            try:
+                results = work()
+                found = results_of(results)
+            except Exception as e:
+                try:
+                    _core.graph_destroy(capture.end())
+                except _core.DeviceError as broken:
+                    raise CannotCapture(f"{where(e)}. {broken}") from e
+                raise
+            return None, capture.end(), results, found
+
+    def _capture_random(self, pool, work, results_of):
+        if self._random is None:
+            self._random = self._draw()
+        graph = torch.cuda.CUDAGraph(keep_graph=True)
+        graph.capture_begin(pool=pool.memory.id, capture_error_mode="thread_local")
+        try:
+            results = work()
+            found = results_of(results)
+            graph.capture_end()
+        except BaseException:
+            self._abandon(graph, pool)
+            raise
+        return graph, graph.raw_cuda_graph(), results, found
 
     def _abandon(self, graph, pool):
         """The capture failed: the stream is ended, and the allocator no longer told to use the pool, which
@@ -132,7 +156,11 @@ class Device:
         except Exception:
             for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
                 with contextlib.suppress(Exception):
-                    end(self.index, pool.handle)
+                    end(self.index, pool.memory.id)
+            # The generator believes that the capture goes on, and would draw no more numbers outside of one. The end
+            # of a capture that goes well tells it otherwise.
+            with contextlib.suppress(Exception):
+                self._draw()
 
     # ---- random numbers
 
@@ -146,15 +174,14 @@ class Device:
         """Lets graphs that are launched next draw the numbers that begin at `offset`, and the generator go on
         `advance` behind it. torch hands seed and offset to graphs in memory of its own, which only the replay of
         one of its graphs fills: here that of a graph with one draw."""
-        with _lock:
-            if self._random is None:
-                self._random = self._draw()
         generator = self.generator()
         generator.set_offset(offset)
         self._random.replay()
         generator.set_offset(offset + advance)
 
     def _draw(self):
+        """A graph that draws. As long as there is one, the memory that torch hands seed and offset in stays where it
+        is; the first would allocate it in its capture."""
         with torch.cuda.device(self.index):
             state = self.generator().get_state()
             graph = torch.cuda.CUDAGraph()
@@ -166,8 +193,22 @@ class Device:
             return graph
 
 
-def _gone(pool: Pool):
+def _gone(pool: Pool, graph: int):
+    if graph:
+        _core.graph_destroy(graph)
     pool.alive -= 1
+    device = Device._all[pool.device]
+    if pool.alive == 0 and device.pool is pool:
+        device.pool = None  # which frees its memory
+
+
+def where(e: BaseException) -> str:
+    """The error and the line of the user's that it came from."""
+    lines = traceback.extract_tb(e.__traceback__)
+    theirs = [f for f in lines if "/rondo/torch/" not in f.filename and "/torch/" not in f.filename]
+    at = f" at {theirs[-1].filename}:{theirs[-1].lineno} ({theirs[-1].line})" if theirs else ""
+    text = str(e).strip().splitlines()
+    return f"{type(e).__name__}{at}: {text[0] if text else ''}"
 
 
 class _History:

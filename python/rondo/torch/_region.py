@@ -9,10 +9,8 @@ what only torch can do: run, capture, allocate results, advance random numbers (
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import threading
-import traceback
 from typing import Any
 
 import torch
@@ -41,7 +39,7 @@ class Options:
 
     def json(self) -> str:
         # One plain call has already been made when a region is asked.
-        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0, "staging": "never"})
+        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0})
 
 
 @dataclasses.dataclass
@@ -135,16 +133,18 @@ class Frame:
         work = _Work(self, inputs)
         results = self.results
         made, outputs = results.allocate(inputs) if self.replays else ((0,) * results.made_count, None)
-        replayed = call(
-            work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
-        )
-        self.replays = replayed
-        if not replayed or outputs is None:
-            outputs = work.outputs
-        if self.captured:
-            self.settle()
-        inputs.clear()
-        return outputs
+        try:
+            replayed = call(
+                work, _raw_stream(self.device), *[inputs[i].data_ptr() for i in self.arguments], *made, self.tag
+            )
+            self.replays = replayed
+            if not replayed or outputs is None:
+                outputs = work.outputs
+            return outputs
+        finally:
+            if self.captured:
+                self.settle()
+            inputs.clear()
 
     # ---- the first call
 
@@ -368,7 +368,7 @@ def _dense_bytes(b) -> int:
 class _Work:
     """One call, as the region's callbacks see it."""
 
-    __slots__ = ("frame", "inputs", "outputs", "began", "storages")
+    __slots__ = ("began", "frame", "inputs", "outputs", "storages")
 
     def __init__(self, frame, inputs):
         self.frame, self.inputs = frame, inputs
@@ -406,27 +406,30 @@ class _Work:
                 if m.bytes and kinds[first + k] == OUT:
                     to = tensor_at(values[first + k], (m.bytes,), (1,), torch.uint8, frame.torch_device, m.bytes)
                     to.copy_(torch.empty(0, dtype=torch.uint8, device=frame.torch_device).set_(storage, 0, (m.bytes,), (1,)))
-                addresses.append(storage.data_ptr() if m.bytes else 0)
+                elif kinds[first + k] == MADE:
+                    addresses.append(storage.data_ptr() if m.bytes else 0)
             return addresses
 
         offset = device.random_offset()
         try:
             with torch.no_grad():
-                alive, allocations, addresses = device.capture(lambda: frame.fn(inputs), results_of)
+                alive, allocations, addresses = device.capture(
+                    lambda: frame.fn(inputs), results_of, frame.advance != 0
+                )
         except CannotCapture:
             raise
         except Exception as e:
-            raise CannotCapture(_where(e)) from e
+            raise CannotCapture(_capture.where(e)) from e
         if device.random_offset() != offset:
             raise CannotCapture("it sets the random generator")
         frame.captured.append(alive)
         alive.kept = (alive.kept, given)
         known = {a for a, _ in allocations}
-        for k, (address, m) in enumerate(zip(addresses, frame.results.made)):
-            if m.bytes and kinds[first + k] == MADE and address not in known:
+        for k, address in enumerate(addresses):
+            if address and address not in known:
                 raise CannotCapture(f"result {k} is memory that was there before the call (a cached tensor)")
         return (
-            alive.graph.raw_cuda_graph(),
+            alive.number,
             alive,
             addresses,
             allocations,
@@ -444,12 +447,3 @@ class _Work:
             raise CannotCapture("how many random numbers a call draws is not clear: they differ, or threads draw too")
         device = Device.of(frame.device)
         device.before_random(self.began if again else device.random_offset(), frame.advance)
-
-
-def _where(e: BaseException) -> str:
-    """The error and the line of the user's that it came from."""
-    lines = traceback.extract_tb(e.__traceback__)
-    ours = [f for f in lines if "/rondo/torch/" not in f.filename and "/torch/" not in f.filename]
-    at = f" at {ours[-1].filename}:{ours[-1].lineno} ({ours[-1].line})" if ours else ""
-    text = str(e).strip().splitlines()
-    return f"{type(e).__name__}{at}: {text[0] if text else ''}"

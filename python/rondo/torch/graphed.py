@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._capture import CannotCapture
+from ._capture import CannotCapture, Device
 from ._region import BoxedRegion, Frame, GraphInfo, Options
 
 _PLAIN = (int, float, bool, str, bytes, type(None), complex)
@@ -257,24 +257,19 @@ class _Signature:
                 seen["out"] = out
                 return flat
 
-            offset = None
-            if torch.cuda.is_available() and self.device is not None:
-                from ._capture import Device
-
-                generator = Device.of(self.device)
-                offset = generator.random_offset()
+            on = next((x.device.index for x in inputs if x.device.type == "cuda"), None)
+            if on is None and torch.cuda.is_available():
+                on = torch.cuda.current_device()
+            device = None if on is None else Device.of(on)
+            before = device and device.random_offset()
             flat = once(None)
-            advance = 0 if offset is None else generator.random_offset() - offset
+            advance = device.random_offset() - before if device else 0
             try:
                 self.prepare(inputs, leaves, spec, tensors, watch, flat, seen["spec"], advance)
             except CannotCapture as e:
                 self.plain = str(e)
                 self.owner.skip(self.plain)
             return seen["out"]
-
-    @property
-    def device(self):
-        return self.owner.device
 
     def prepare(self, inputs, leaves, spec, tensors, watch, flat, out_spec, advance):
         devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == "cuda"}
@@ -337,7 +332,6 @@ class Graphed:
         if compile:
             how = dict(compile) if isinstance(compile, dict) else {}
             self._run = torch.compile(fn, dynamic=dynamic, **how)
-        self.device = None
         self.signatures: dict = {}
         self.skips: list[str] = []
         self._regions: dict[int, BoxedRegion] = {}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "rondo/driver/driver.h"
@@ -39,6 +40,7 @@ class Level {
  public:
   template <class Call>
   [[gnu::noinline]] void call(const Call& run) {
+    scrub();
     char* const here = static_cast<char*>(__builtin_frame_address(0));
     if (!level_) level_ = here - kRoom;
     const ptrdiff_t down = here - level_;
@@ -53,6 +55,13 @@ class Level {
   }
 
  private:
+  // What earlier calls left on the stack, addresses of theirs among it, is not found in gaps of structs.
+  [[gnu::noinline]] static void scrub() {
+    char old[kScrubbed];
+    std::memset(old, 0, sizeof old);
+    asm volatile("" ::"r"(old) : "memory");
+  }
+  static constexpr size_t kScrubbed = size_t{256} << 10;
   template <class Call>
   [[gnu::noinline]] void fall(const Call& run) {
     run();
@@ -132,11 +141,18 @@ std::vector<Argument> only(std::span<const Argument> arguments, const std::vecto
   return out;
 }
 
+// Whether a word is no address of anything that a kernel can reach.
+bool no_memory(uint64_t word) {
+  unsigned type = 0;
+  return driver::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word) != CUDA_SUCCESS || !type;
+}
+
 class Finder {
  public:
   Finder(const detail::WorkRef& work, std::span<const Argument> real, const Shadow& a, const Shadow& b,
-         bool host_tables)
+         bool host_tables, bool proved)
       : work_(work),
+        proved_(proved),
         b_(b.arguments()),
         elsewhere_(ranges(real)),
         host_tables_(host_tables),
@@ -165,7 +181,7 @@ class Finder {
       if (a_[i].kind == Kind::Made && a_[i].bytes && a_[i].value == other.arguments[i].value)
         throw Refused{describe_argument(a_, i) + " is at the same address in both captures"};
     return discover(first_.image, only(a_, differ), other.image, only(other.arguments, differ), elsewhere_,
-                    pairs(first_, other));
+                    pairs(first_, other), work_.own && proved_ ? &no_memory : nullptr);
   }
   // A result of kind Made that cannot be given another address, as part of an intermediate that does not fit into
   // its memory lay there before; -1: none.
@@ -187,6 +203,7 @@ class Finder {
 
  private:
   const detail::WorkRef& work_;
+  const bool proved_;
   std::span<const Argument> b_;
   std::vector<Span64> elsewhere_;
   bool host_tables_;
@@ -418,7 +435,7 @@ void record_as(const detail::WorkRef& work, std::vector<Argument> real, std::spa
   const driver::Driver& d = driver::driver();
   Shadow recorded(arguments, memory);
   std::optional<Shadow> fresh(std::in_place, arguments, memory);
-  Finder finder(work, arguments, recorded, *fresh, options.host_tables);
+  Finder finder(work, arguments, recorded, *fresh, options.host_tables, options.proof != Proof::off);
   Places places = find_places(finder, arguments, options.staging, &out->fixed);
   if (std::string why; (*immovable = finder.immovable(&why)) >= 0)
     throw Refused{fmt::format("{}: {}", describe_argument(arguments, static_cast<size_t>(*immovable)), why)};

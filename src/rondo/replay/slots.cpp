@@ -40,8 +40,8 @@ CUDA_MEMCPY3D copy_of(const NodeImage& n) {
 class Search {
  public:
   Search(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b,
-         std::span<const Span64> elsewhere, std::span<const Own> own)
-      : first_(first), second_(second), words_(first, a, second, b, own), found_(a.size()) {
+         std::span<const Span64> elsewhere, std::span<const Own> own, bool (*no_memory)(uint64_t))
+      : first_(first), second_(second), words_(first, a, second, b, own), no_memory_(no_memory), found_(a.size()) {
     for (const Span64& span : elsewhere) forbidden_.push_back({span, -1});
     for (int i : words_.buffers())
       for (const Argument& argument : {a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]})
@@ -263,6 +263,15 @@ class Search {
     if (const size_t half = d & ~size_t{3}; argument < 0 && half + 4 <= p.x.size())
       argument = words_.guess_half(static_cast<uint32_t>(word_at(&p.x[half], 4)),
                                    static_cast<uint32_t>(word_at(&p.y[half], 4)), &guess);
+    if (no_memory_ && argument < 0 && !p.table && first_.nodes[p.node].kind == NodeKind::Kernel) {
+      bool nothing = true;
+      for (size_t k = 0; k < count; ++k)
+        nothing = nothing && no_memory_(word_at(&p.x[offsets[k]])) && no_memory_(word_at(&p.y[offsets[k]]));
+      if (nothing) {
+        ++out_.meaningless;
+        return;
+      }
+    }
     difference(p.node, argument, values + guess);
   }
 
@@ -300,6 +309,7 @@ class Search {
 
   const Image &first_, &second_;
   Meanings words_;
+  bool (*no_memory_)(uint64_t);
   std::vector<Forbidden> forbidden_;
   std::vector<bool> found_;
   std::set<int> ambiguous_;
@@ -311,8 +321,9 @@ class Search {
 }  // namespace
 
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
-                   std::span<const Argument> b, std::span<const Span64> elsewhere, std::span<const Own> own) {
-  return Search(first, a, second, b, elsewhere, own).run();
+                   std::span<const Argument> b, std::span<const Span64> elsewhere, std::span<const Own> own,
+                   bool (*no_memory)(uint64_t)) {
+  return Search(first, a, second, b, elsewhere, own, no_memory).run();
 }
 
 }  // namespace rondo::replay

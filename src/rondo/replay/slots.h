@@ -35,6 +35,7 @@ struct Discovery {
   std::vector<Problem> problems;  // empty: everything is explained
   // Of live scalars: those that are not found as they are, so that their value must belong to the signature.
   std::vector<uint16_t> fixed;
+  size_t meaningless = 0;  // words that differ and were taken to mean nothing
 };
 
 // Memory that the work has for itself, elsewhere in each capture.
@@ -46,9 +47,12 @@ struct Own {
 // scalars that differ, everything else equal. `elsewhere`: addresses that must not be in either graph, those
 // of the caller's own buffers and of earlier captures: a word in there means that the work remembers
 // addresses. `own`: what the work allocated by itself, whose addresses stay those of the first capture; results
-// of kind Made may be in there.
+// of kind Made may be in there. `no_memory`: a framework's kernels have structs with gaps, in which any word may be
+// that lay on the stack or the heap; a word of a kernel that differs, has nothing to do with an argument, and is no
+// address of memory by this, is such a one, and stays as it was captured. Only where a proof follows. Null: there are
+// none.
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
                    std::span<const Argument> b, std::span<const Span64> elsewhere,
-                   std::span<const Own> own = {});
+                   std::span<const Own> own = {}, bool (*no_memory)(uint64_t word) = nullptr);
 
 }  // namespace rondo::replay
