@@ -55,6 +55,7 @@ def prepare_environment(arguments):
     """Before torch is imported: one folder for all caches, no pool of compile workers, no CUDA in this process."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = arguments.cache
     os.environ.setdefault("TRITON_CACHE_DIR", str(pathlib.Path(arguments.cache) / "triton"))
+    os.environ.setdefault("RONDO_CACHE_DIR", str(pathlib.Path(arguments.cache) / "rondo"))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -257,7 +258,8 @@ class Run:
         """What the process of one model does."""
         if self.forks:
             def measured():
-                result = measure_here(entry, self.arguments, quick=quick, gate=gate.in_process() if gate else lambda: None)
+                go = gate.in_process() if gate else lambda: None
+                result = measure_here(entry, self.arguments, quick=quick, gate=go)
                 if path:
                     write_json(path, {"results": [result]})
             return measured
@@ -270,7 +272,7 @@ class Run:
         return lambda: os.execv(sys.executable, words)
 
     def warm(self):
-        """Fills the caches; takes at most what measuring, some 7 seconds a model, leaves of the budget, or 40 % of it."""
+        """Fills the caches, in what measuring (some 7 seconds a model) leaves of the budget, or in 40 % of it."""
         begun = time.monotonic()
         until = max(START + 0.4 * self.arguments.budget, self.deadline - 7.0 * len(self.entries))
         jobs = Jobs(self.folder, self.arguments.jobs, self.deadline if self.arguments.warm else until)
@@ -322,8 +324,8 @@ class Run:
         del self.left_out[entry.name]
         self.results += json.loads(path.read_text())["results"]
         took = self.results[-1]["seconds"]
-        print(f"[{done}/{len(self.entries)}] {short(self.results[-1])}  ({took['compile']:.1f} + {took['measure']:.1f} s)",
-              flush=True)
+        print(f"[{done}/{len(self.entries)}] {short(self.results[-1])}  "
+              f"({took['compile']:.1f} + {took['measure']:.1f} s)", flush=True)
         self.write()
 
     def data(self):

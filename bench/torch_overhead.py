@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What one call costs the CPU: a small MLP (8 x Linear 256 + GELU, batch 8, fp16), every way of calling it, in one process.
+"""What one call costs the CPU: a small MLP (8 x Linear 256 + GELU, batch 8, fp16), called in every way, in one process.
 
     python3 bench/torch_overhead.py [--rounds 15] [--json FILE] [--device cpu]
 
@@ -127,7 +127,8 @@ def main():
     where = torch.cuda.get_device_name() if gpu else "cpu"
     print(f"{where}, torch {torch.__version__}: us a call, medians of {arguments.rounds} rounds "
           f"(least and most of the CPU's); s: compiled, recorded and settled")
-    print(f"{'':26}{'CPU, same input':>24}{'CPU, new input':>24}{'period':>9}{'new':>9}{'1 call':>9}{'new':>9}{'s':>7}")
+    print(f"{'':26}{'CPU, same input':>24}{'CPU, new input':>24}"
+          f"{'period':>9}{'new':>9}{'1 call':>9}{'new':>9}{'s':>7}")
     for name, of in samples.items():
         def spread(key, of=of):
             values = of[key]
@@ -138,8 +139,9 @@ def main():
     for name, why in failed.items():
         print(f"{name:26}{why}")
     if arguments.json:
+        data = {"device": where, "torch": torch.__version__, "failed": failed, "samples": samples}
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"device": where, "torch": torch.__version__, "failed": failed, "samples": samples}, file, indent=1)
+            json.dump(data, file, indent=1)
     return 0
 
 

@@ -59,8 +59,9 @@ def times(results, modes):
 
 def costs(results, modes):
     print("\nBeside it: seconds to a first result, and further ones above steady calls; MiB that steady calls reserve "
-          "beyond what was there, and MiB that recording took as the driver sees it; kernels of a call inside of graphs and outside, graph "
-          "launches; skips of the built-in graphs; results against plain Inductor over 3 fresh inputs\n")
+          "beyond what was there, and MiB that recording took as the driver sees it; kernels of a call inside of "
+          "graphs and outside, graph launches; skips of the built-in graphs; results against plain Inductor over 3 "
+          "fresh inputs\n")
     compiled = modes[1:]
     names = ["model", *(f"s: {m}" for m in compiled), *(f"MiB: {m}" for m in compiled),
              *(f"in/out/launches: {m}" for m in compiled), "skips", "Dynamo's graphs",
@@ -69,12 +70,13 @@ def costs(results, modes):
     for r in results:
         of = {m: r["modes"].get(m, {}) for m in compiled}
         row = [r["name"]]
-        row += [f"{of[m]['first_s']:.1f} + {of[m]['settle_s']:.1f}" if "settle_s" in of[m] else "-" for m in compiled]
+        row += [f"{of[m]['first_s']:.1f} + {of[m]['settle_s']:.1f}" if "settle_s" in of[m] else "-"
+                for m in compiled]
         row += [f"{k['steady_peak'] / 2**20:.0f}, {k['driver'] / 2**20:.0f}" if (k := of[m].get("memory")) else "-"
                 for m in compiled]
         row += [f"{k['inside']:.0f}/{k['outside']:.0f}/{k['graph_launches']:.0f}" if (k := of[m].get("launches")) else
                 "-" for m in compiled]
-        row += [str(of.get("graphs", {}).get("cudagraph_skips", "-")), str(of.get("inductor", {}).get("graphs", "-"))]
+        row += [str(of.get(m, {}).get(key, "-")) for m, key in (("graphs", "cudagraph_skips"), ("inductor", "graphs"))]
         row += [equality(of[m]) for m in compiled]
         print("| " + " | ".join(row) + " |")
 
@@ -108,7 +110,8 @@ def sums(results, modes):
                         if value:
                             values[r["name"]] = value
                     worst = min(values, key=values.get, default=None)
-                    cells.append(f"{geometric(list(values.values())):.2f} ({values[worst]:.2f}, {worst})" if worst else "-")
+                    mean = geometric(list(values.values()))
+                    cells.append(f"{mean:.2f} ({values[worst]:.2f}, {worst})" if worst else "-")
                     count = max(count, len(values))
                 print(f"| {'the best of them' if other == 'best' else other} | {half}: {count} | "
                       + " | ".join(cells) + " |")
@@ -116,12 +119,16 @@ def sums(results, modes):
                   if (o := best(r, "period")) and (v := ratio(r, o, mode, "period")) and v < 0.97}
         print(f"\n{mode} is more than 3 % slower than the best of the others, back to back: "
               + (", ".join(f"{n} ({v:.2f})" for n, v in sorted(slower.items(), key=lambda i: i[1])) or "nowhere"))
-        unequal = [f"{r['name']}: {equality(r['modes'][mode])}" for r in results
-                   if "numerics" in r["modes"].get(mode, {}) and not r["modes"][mode]["numerics"]["equal"]
-                   and r["modes"].get("inductor", {}).get("numerics", {}).get("equal")]
-        print(f"{mode} differs from Inductor where Inductor repeats itself bit for bit: " + ("; ".join(unequal) or "nowhere"))
+        unequal = []
+        for r in results:
+            n = r["modes"].get(mode, {}).get("numerics")
+            if n and not n["equal"] and r["modes"][n["against"]].get("numerics", {}).get("equal"):
+                unequal.append(f"{r['name']}: {equality(r['modes'][mode])}")
+        print(f"{mode} differs from Inductor where Inductor repeats itself bit for bit: "
+              + ("; ".join(unequal) or "nowhere"))
     loose = [r["name"] for r in results if r["modes"].get("inductor", {}).get("numerics", {}).get("equal") is False]
-    print("Inductor does not repeat itself bit for bit: " + (", ".join(loose) or "nowhere"))
+    if "inductor" in modes:
+        print("Inductor does not repeat itself bit for bit: " + (", ".join(loose) or "nowhere"))
     for mode in modes[2:]:
         counts = [k for r in results if (k := r["modes"].get(mode, {}).get("launches"))]
         total = sum(k["kernels"] for k in counts)

@@ -1,8 +1,8 @@
-"""The models of bench/torch_models.py: what a workload is, and those written by hand. torch_zoo_libraries.py has the others.
+"""The models of bench/torch_models.py: what a workload is, and those written by hand; torch_zoo_libraries.py has more.
 
-Random weights, sizes chosen so that Inductor compiles each in seconds. A workload is an Entry; its `build(device, dtype)`
-gives a Work: the module that is compiled, and a function that makes the inputs of call i. A module of a training
-workload returns its loss; the backward pass is called outside of it, as users do.
+Random weights, sizes chosen so that Inductor compiles each in seconds. A workload is an Entry; its `build(device,
+dtype)` gives a Work: the module that is compiled, and a function that makes the inputs of call i. A module of a
+training workload returns its loss; the backward pass is called outside of it, as users do.
 """
 import dataclasses
 import math
@@ -309,7 +309,8 @@ class EarlyExit(nn.Module):
     def __init__(self, width=512, classes=100):
         super().__init__()
         def part():
-            return nn.Sequential(*(m for _ in range(4) for m in (nn.Linear(width, width), nn.LayerNorm(width), nn.SiLU())))
+            return nn.Sequential(*(m for _ in range(4)
+                                   for m in (nn.Linear(width, width), nn.LayerNorm(width), nn.SiLU())))
         self.first, self.second = part(), part()
         self.out1, self.out2 = nn.Linear(width, classes), nn.Linear(width, classes)
 
@@ -489,7 +490,8 @@ class ActorCritic(nn.Module):
     def __init__(self, state=24, action=6, width=256):
         super().__init__()
         def tower(a, b):
-            return nn.Sequential(nn.Linear(a, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, b))
+            return nn.Sequential(nn.Linear(a, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+                                 nn.Linear(width, b))
         self.actor = tower(state, 2 * action)
         self.critics, self.targets = (nn.ModuleList(tower(state + action, 1) for _ in range(2)) for _ in range(2))
         self.targets.requires_grad_(False)

@@ -52,8 +52,8 @@ def torchvision_models():
     vision("alexnet_b64", "torchvision", models.alexnet, "batch 64", batch=64, launch_bound=False)
     vision("resnet50_b64", "torchvision", models.resnet50, "batch 64, channels last", batch=64, launch_bound=False,
            channels_last=True)
-    vision_training("resnet18_train", "torchvision", lambda: models.resnet18(num_classes=100), "batch 8, 96 x 96", 8, 96,
-                    True)
+    vision_training("resnet18_train", "torchvision", lambda: models.resnet18(num_classes=100), "batch 8, 96 x 96",
+                    8, 96, True)
 
 
 def timm_models():

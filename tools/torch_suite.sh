@@ -43,7 +43,8 @@ try() {
   "$@" 2>&1 | tee "$out/$name.log"
   code=${PIPESTATUS[0]}
   if [ "$code" = 0 ]; then rows+=("$(printf '%-10s ok    %s s' "$name" $((SECONDS - start)))"); else
-    rows+=("$(printf '%-10s FAIL  exit code %s after %s s, see %s' "$name" "$code" $((SECONDS - start)) "$out/$name.log")")
+    rows+=("$(printf '%-10s FAIL  exit code %s after %s s, see %s' "$name" "$code" $((SECONDS - start)) \
+      "$out/$name.log")")
     failed=1
   fi
   return "$code"
@@ -71,7 +72,8 @@ for part in "${parts[@]}"; do
   case $part in
     tests) try tests "$python" -m pytest -q --durations=5 -p no:cacheprovider tests/python ;;
     overhead) try overhead "$python" bench/torch_overhead.py --json "$out/torch_overhead.json" ;;
-    zoo) try zoo "$python" bench/torch_models.py --all --budget $((limit - 15 - SECONDS)) --json "$out/torch_models.json" "$@" ;;
+    zoo) try zoo "$python" bench/torch_models.py --all --budget $((limit - 15 - SECONDS)) \
+      --json "$out/torch_models.json" "$@" ;;
   esac
 done
 exit $failed

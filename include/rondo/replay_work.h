@@ -21,7 +21,7 @@
 namespace rondo::replay {
 
 // The allocator's blocks are multiples of this, and memory for a result of kind Made has room up to the next
-// multiple: an intermediate that lay in the same block before moves with the result.
+// multiple: an intermediate that lay in the same block before may move with the result.
 constexpr uint64_t kMadeGranularity = 512;
 
 struct Span {
@@ -50,7 +50,9 @@ class Work {
   virtual void run(CUstream stream, Argument* arguments, bool prove) = 0;
   // A graph of the same work on these arguments, nothing of it executed. Fills in the addresses of Made
   // results, which stay where they are, and apart from those of later captures, as long as `owner` lives. A
-  // result that is asked for as Out is written to the address that is given.
+  // result that is asked for as Out is written to the address that is given. The first capture is the one that is
+  // replayed, and may use memory again as it goes; the others are compared with it: where these use no memory twice,
+  // it can be seen in which nodes a result is, and not something that lay there before.
   virtual CapturedWork capture(Argument* arguments) = 0;
   // Memory for the Made results whose value is 0, for one replay.
   virtual void make(Argument* arguments) = 0;

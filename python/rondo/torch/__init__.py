@@ -17,10 +17,13 @@ from .. import _core
 from ._capture import memory
 from .graphed import Graphed, GraphedModule, graphed
 
-try:
-    from ._explain import explain
-except ImportError:
-    explain = None
+
+def explain(fn):
+    """What became of a function or module: each region with its decision and figures, each part that is no graph, with
+    its line and what to do. print() it."""
+    from .backend import explain as of_all
+
+    return of_all(fn)
 
 
 def report() -> str:

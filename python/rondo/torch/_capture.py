@@ -14,10 +14,12 @@ import traceback
 import weakref
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _core
 
 _EMPTY = torch.empty
+_ALLOCATES = "empty_strided_cuda"  # what Inductor's code calls for each buffer
 _lock = threading.RLock()  # torch captures into one pool one after the other
 
 
@@ -28,9 +30,10 @@ class CannotCapture(RuntimeError):
 class _Alive:
     """Keeps a captured graph, and with it the pool's memory, until the region drops it."""
 
-    __slots__ = ("__weakref__", "graph", "kept", "number")
+    __slots__ = ("__weakref__", "graph", "kept", "number", "pool")
 
-    def __init__(self, graph, number, kept):
+    def __init__(self, graph, number, kept, pool):
+        self.pool = pool  # its number
         self.graph = graph  # torch's, if it is
         self.number = number  # CUgraph
         self.kept = kept  # results and whatever else must stay where it is until the recording is made
@@ -100,23 +103,27 @@ class Device:
         self.stream.synchronize()
         self._warm.done = True
 
-    def capture(self, work, results_of, random: bool):
+    def capture(self, work, results_of, random: bool, keep=None):
         """Captures work(). Returns (alive, addresses and bytes of all allocations, what results_of(results)
         returned). results_of runs in the capture too. `random`: work draws random numbers, which torch takes part
-        in a capture for: until its end, no other thread can draw any, so that is asked for only where needed."""
+        in a capture for: until its end, no other thread can draw any, so that is asked for only where needed. `keep`
+        (a _KeepAll): all that is allocated is kept to the end, in memory of its own."""
         with _lock, torch.cuda.device(self.index):
             self._warm_up()
-            pool = self._current_pool()
+            if random and self._random is None:
+                self._random = self._draw()
+            pool = Pool(self.index) if keep else self._current_pool()
             pool.alive += 1
             try:
                 begin = self._capture_random if random else self._capture
-                with _History(self.index, self.stream.cuda_stream) as history, torch.cuda.stream(self.stream):
+                kept = keep or contextlib.nullcontext()
+                with _History(self.index, self.stream.cuda_stream) as history, torch.cuda.stream(self.stream), kept:
                     graph, number, results, found = begin(pool, work, results_of)
                     allocations = history.allocations()
             except BaseException:
                 _gone(pool, 0)
                 raise
-            alive = _Alive(graph, number, results)
+            alive = _Alive(graph, number, (results, keep), pool.number)
             weakref.finalize(alive, _gone, pool, 0 if random else number)
             return alive, allocations, found
 
@@ -135,11 +142,9 @@ class Device:
             return None, capture.end(), results, found
 
     def _capture_random(self, pool, work, results_of):
-        if self._random is None:
-            self._random = self._draw()
         graph = torch.cuda.CUDAGraph(keep_graph=True)
-        graph.capture_begin(pool=pool.memory.id, capture_error_mode="thread_local")
         try:
+            graph.capture_begin(pool=pool.memory.id, capture_error_mode="thread_local")
             results = work()
             found = results_of(results)
             graph.capture_end()
@@ -149,18 +154,16 @@ class Device:
         return graph, graph.raw_cuda_graph(), results, found
 
     def _abandon(self, graph, pool):
-        """The capture failed: the stream is ended, and the allocator no longer told to use the pool, which
-        capture_end() leaves undone where the capture is broken."""
+        """The capture failed. Where it is broken, capture_end() may leave the allocator using the pool, and the
+        generator believing that the capture goes on, so that it would draw no more numbers outside of one."""
         try:
             graph.capture_end()
         except Exception:
-            for end in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
-                with contextlib.suppress(Exception):
-                    end(self.index, pool.memory.id)
-            # The generator believes that the capture goes on, and would draw no more numbers outside of one. The end
-            # of a capture that goes well tells it otherwise.
             with contextlib.suppress(Exception):
-                self._draw()
+                torch._C._cuda_endAllocateToPool(self.index, pool.memory.id)
+            self.pool = None  # whatever state it is in; its recordings keep it
+            with contextlib.suppress(Exception):
+                self._draw()  # the end of a capture that goes well tells the generator
 
     # ---- random numbers
 
@@ -209,6 +212,38 @@ def where(e: BaseException) -> str:
     at = f" at {theirs[-1].filename}:{theirs[-1].lineno} ({theirs[-1].line})" if theirs else ""
     text = str(e).strip().splitlines()
     return f"{type(e).__name__}{at}: {text[0] if text else ''}"
+
+
+class KeepAll(TorchDispatchMode):
+    """Keeps all that operators and Inductor's code (whose names are `namespace`) allocate while this is open."""
+
+    def __init__(self, namespace=None):
+        super().__init__()
+        self.namespace = namespace if namespace and callable(namespace.get(_ALLOCATES)) else None
+        self.kept: list = []
+
+    def __enter__(self):
+        if self.namespace is not None:
+            allocate = self.namespace[_ALLOCATES]
+
+            def kept(*args):
+                out = allocate(*args)
+                self.kept.append(out)
+                return out
+
+            self.theirs = allocate
+            self.namespace[_ALLOCATES] = kept
+        return super().__enter__()
+
+    def __exit__(self, *exc):
+        if self.namespace is not None:
+            self.namespace[_ALLOCATES] = self.theirs
+        return super().__exit__(*exc)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.kept.append(out)
+        return out
 
 
 class _History:

@@ -22,6 +22,7 @@ from ._capture import CannotCapture, Device, tensor_at
 IN, OUT, INOUT, LIVE, FIXED, MADE = range(6)
 _ELEMENTS = {torch.float16: 1, torch.bfloat16: 2, torch.float32: 3, torch.float64: 4}
 _MOST_FRAMES = 256
+_MOST_KEPT = 4 << 30  # bytes of intermediates that a second capture keeps apart
 _raw_stream = torch._C._cuda_getCurrentRawStream if hasattr(torch._C, "_cuda_getCurrentRawStream") else None
 _same_addresses = getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", None)
 _empty_cuda = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
@@ -38,8 +39,7 @@ class Options:
     remember: bool = True
 
     def json(self) -> str:
-        # One plain call has already been made when a region is asked.
-        return json.dumps({**dataclasses.asdict(self), "plain_calls": 0})
+        return json.dumps(dataclasses.asdict(self))
 
 
 @dataclasses.dataclass
@@ -53,6 +53,7 @@ class GraphInfo:
     stack_traces: Any = None
     constants: tuple = ()
     placeholders: tuple = ()
+    namespace: dict | None = None  # the names that Inductor's code uses
     guarded: bool = True  # shapes, strides and types of the inputs are those of the first call, or follow its ints
     externals: tuple = ()  # tensors that are used and are no inputs
 
@@ -67,7 +68,8 @@ class BoxedRegion:
 
     def __init__(self, fn, info: GraphInfo, options: Options = Options()):
         self.fn, self.info, self.options = fn, info, options
-        self.region = _core.Region(info.name, options.json())
+        # One plain call of a signature has been made already when the region is asked.
+        self.region = _core.Region(info.name, json.dumps({**json.loads(options.json()), "plain_calls": 0}))
         self.frames: dict[tuple, Frame] = {}
         self.skips: list[str] = []
         self._ints: tuple | None = None
@@ -142,8 +144,9 @@ class Frame:
                 outputs = work.outputs
             return outputs
         finally:
-            if self.captured:
-                self.settle()
+            if work.captured:
+                for alive in work.captured:
+                    alive.settle()  # what they kept in place for this call may go
             inputs.clear()
 
     # ---- the first call
@@ -197,7 +200,6 @@ class Frame:
         self.tensors = tensors
         self.known = known - mutated
         self.layout = {i: _layout(inputs[i]) for i in tensors}
-        self.captured: list = []
         self.replays = False
         self.bind(inputs)
 
@@ -229,12 +231,6 @@ class Frame:
                     _statics.discard(self.static_addresses[i])
         if self.static and any(i in self.moving for i in self.static):
             self.bind(inputs)
-
-    def settle(self):
-        """Captures were made in this call: what they kept in place for it may go."""
-        captured, self.captured = self.captured, []
-        for alive in captured:
-            alive.settle()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,11 +364,11 @@ def _dense_bytes(b) -> int:
 class _Work:
     """One call, as the region's callbacks see it."""
 
-    __slots__ = ("began", "frame", "inputs", "outputs", "storages")
+    __slots__ = ("began", "captured", "frame", "inputs", "needed", "outputs", "storages")
 
     def __init__(self, frame, inputs):
         self.frame, self.inputs = frame, inputs
-        self.outputs = None
+        self.outputs = self.captured = None
 
     def run(self, stream, values, prove):
         frame = self.frame
@@ -406,23 +402,27 @@ class _Work:
                 if m.bytes and kinds[first + k] == OUT:
                     to = tensor_at(values[first + k], (m.bytes,), (1,), torch.uint8, frame.torch_device, m.bytes)
                     to.copy_(torch.empty(0, dtype=torch.uint8, device=frame.torch_device).set_(storage, 0, (m.bytes,), (1,)))
-                elif kinds[first + k] == MADE:
-                    addresses.append(storage.data_ptr() if m.bytes else 0)
+                addresses.append(storage.data_ptr() if m.bytes and kinds[first + k] == MADE else 0)
             return addresses
 
         offset = device.random_offset()
         try:
             with torch.no_grad():
+                # The second capture is only compared with the first. What uses no memory twice tells more.
+                keep = self.captured and self.needed < _MOST_KEPT
                 alive, allocations, addresses = device.capture(
-                    lambda: frame.fn(inputs), results_of, frame.advance != 0
-                )
+                    lambda: frame.fn(inputs), results_of, frame.advance != 0,
+                    _capture.KeepAll(frame.owner.info.namespace) if keep else None,
+                )  # fmt: skip
         except CannotCapture:
             raise
         except Exception as e:
             raise CannotCapture(_capture.where(e)) from e
         if device.random_offset() != offset:
             raise CannotCapture("it sets the random generator")
-        frame.captured.append(alive)
+        self.captured = self.captured or []
+        self.captured.append(alive)
+        self.needed = sum(b for _, b in allocations)
         alive.kept = (alive.kept, given)
         known = {a for a, _ in allocations}
         for k, address in enumerate(addresses):
@@ -434,7 +434,7 @@ class _Work:
             addresses,
             allocations,
             frame.advance != 0,
-            device.pool.number,
+            alive.pool,
         )
 
     def make(self):

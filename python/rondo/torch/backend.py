@@ -184,6 +184,7 @@ class Compilation:
                     stack_traces=list(metadata.stack_traces),
                     constants=tuple(metadata.constants.values()),
                     placeholders=tuple(metadata.placeholders),
+                    namespace=_namespace(graph),
                 ),
                 self.options,
             )
@@ -224,6 +225,12 @@ class Compilation:
             return static
         names = [re.fullmatch(r"primals_(\d+)", placeholders[i].name) for i in static]
         return [i for i, name in zip(static, names) if name and int(name[1]) - 1 in self._static_forward]
+
+
+def _namespace(graph: Any) -> Optional[dict[str, Any]]:
+    """The names of the module that Inductor's code is."""
+    call = getattr(type(getattr(graph, "compiled_fn_runner", None)), "call", None)
+    return getattr(call, "__globals__", None)
 
 
 def _why_no_graph(graph: Any) -> str:

@@ -23,8 +23,10 @@ from ._capture import CannotCapture, Device
 from ._region import BoxedRegion, Frame, GraphInfo, Options
 
 _PLAIN = (int, float, bool, str, bytes, type(None), complex)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _NAMES: dict[str, int] = {}
 _MOST_SIGNATURES = 256
+_MOST_COPIED = 256 << 20  # bytes that the first call of a signature keeps, to see what it changes
 
 
 def graphed(
@@ -69,9 +71,9 @@ def graphed(
         raise TypeError(f"graphed takes a function or a module, not a {type(fn).__name__}")
     out = (GraphedModule if isinstance(fn, torch.nn.Module) else Graphed)(fn, options, name, compile, dynamic)
     if sample_args is not None or sample_kwargs is not None:
-        args = sample_args if isinstance(sample_args, (tuple, list)) else (sample_args,) if sample_args is not None else ()
-        for _ in range(3):
-            out(*args, **(sample_kwargs or {}))
+        if not isinstance(sample_args, (tuple, list)):
+            sample_args = () if sample_args is None else (sample_args,)
+        out.prepare(sample_args, sample_kwargs or {})
     return out
 
 
@@ -83,6 +85,9 @@ def _check(o: Options):
     ):
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")
+    for name, value in (("most_recordings", o.most_recordings), ("most_bytes", o.most_bytes)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 0")
 
 
 def _unique(name: str) -> str:
@@ -96,6 +101,11 @@ class _Watch(TorchDispatchMode):
     def __init__(self, inputs):
         super().__init__()
         self.inputs = {_storage(x): x for x in inputs if x.layout == torch.strided}
+        self.random = False
+        self.room = _MOST_COPIED
+        self.before: dict[int, tuple] = {}
+        for at, x in self.inputs.items():
+            self.copy(at, x)
         self.externals: dict[int, torch.Tensor] = {}
         self.written: set[int] = set()
         self.fresh: set[int] = set()
@@ -112,8 +122,11 @@ class _Watch(TorchDispatchMode):
                 at = _storage(t)
                 if at not in self.inputs and at not in self.fresh and at not in self.externals:
                     self.externals[at] = t
+                    if not isinstance(t, torch.nn.Parameter):
+                        self.copy(at, t)
                 if writes and at not in self.fresh:
                     self.written.add(at)
+        self.random = self.random or torch.Tag.nondeterministic_seeded in func.tags
         out = func(*args, **kwargs)
         for t in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(t, torch.Tensor) and t.layout == torch.strided:
@@ -122,6 +135,26 @@ class _Watch(TorchDispatchMode):
                     self.fresh.add(at)
                     self.keep.append(t.untyped_storage())
         return out
+
+    # Not all operators say what they write (those of batch normalisation do not): what was there before is compared.
+    def copy(self, at, x):
+        bytes = x.untyped_storage().nbytes()
+        if x.device.type == "cuda" and bytes <= self.room:
+            self.room -= bytes
+            with torch.no_grad():
+                self.before[at] = (x, torch.clone(x.detach()))
+
+    def changed(self) -> set[int]:
+        return self.written | {
+            at for at, (x, was) in self.before.items()
+            if at not in self.written and not torch.equal(_bits(x), _bits(was))
+        }
+
+
+def _bits(x):
+    """Equal where the bytes are, not a number included."""
+    x = x.detach()
+    return x.contiguous().view(torch.uint8) if x.dim() and x.numel() else x
 
 
 def _storage(t) -> int:
@@ -240,6 +273,39 @@ class _Signature:
         outputs = self.frame([leaves[i] for i in tensors] + self.externals)
         return pytree.tree_unflatten(outputs, self.out_spec)
 
+    # ---- calls with tensors only, like the last one
+
+    def quick(self, args, kwargs, key) -> bool:
+        """Prepares fits() for calls like this one; False where it cannot judge them."""
+        if kwargs or not all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in args):
+            return False
+        self.shapes = [(tuple(x.shape), x.stride(), x.dtype, x.get_device()) for x in args]
+        self.modes = _modes()
+        self.training = [m.training for m in self.owner._submodules]
+        self.single = self.out_spec.is_leaf()
+        return True
+
+    def fits(self, args) -> bool:
+        if len(args) != len(self.shapes) or torch.is_grad_enabled():
+            return False
+        for x, (shape, stride, dtype, device) in zip(args, self.shapes):
+            if (
+                type(x) not in _TENSORS
+                or x.dtype is not dtype
+                or x.shape != shape
+                or x.stride() != stride
+                or x.get_device() != device
+            ):
+                return False
+        return (
+            self.modes == _modes()
+            and self.training == [m.training for m in self.owner._submodules]
+            and all(map(operator.is_, map(operator.getitem, self.containers, self.keys), self.held))
+        )
+
+    def unflatten(self, outputs):
+        return pytree.tree_unflatten(outputs, self.out_spec)
+
     def unchanged(self) -> bool:
         """Whether what is held in modules and closures is what was there."""
         return all(map(operator.is_, map(operator.getitem, self.containers, self.keys), self.held))
@@ -263,7 +329,8 @@ class _Signature:
             device = None if on is None else Device.of(on)
             before = device and device.random_offset()
             flat = once(None)
-            advance = device.random_offset() - before if device else 0
+            advance = device.random_offset() - before if device and watch.random else 0
+            watch.written = watch.changed()
             try:
                 self.prepare(inputs, leaves, spec, tensors, watch, flat, seen["spec"], advance)
             except CannotCapture as e:
@@ -329,10 +396,14 @@ class Graphed:
         self.options = options
         self.name = _unique(name or getattr(fn, "__qualname__", type(fn).__name__))
         self._run = fn
+        self._compile, self._dynamic = compile, dynamic
+        self._bound: dict[int, Graphed] = {}
+        self._grads: dict = {}
         if compile:
             how = dict(compile) if isinstance(compile, dict) else {}
             self._run = torch.compile(fn, dynamic=dynamic, **how)
         self.signatures: dict = {}
+        self._last: _Signature | None = None
         self.skips: list[str] = []
         self._regions: dict[int, BoxedRegion] = {}
         self._lock = threading.RLock()
@@ -347,16 +418,49 @@ class Graphed:
 
     @property
     def rondo_regions(self) -> list[BoxedRegion]:
-        return list(self._regions.values())
+        return [*self._regions.values(), *(r for g in self._grads.values() for r in g.regions)]
+
+    @property
+    def rondo_skips(self) -> list[str]:
+        return self.skips
 
     def skip(self, why: str):
         if why not in self.skips:
             self.skips.append(why)
 
+    def prepare(self, args, kwargs):
+        """Calls of this kind are recorded now. Nothing that lasts is changed: neither arguments, buffers and
+        gradients, nor random numbers."""
+        buffers = [b for m in self._submodules for b in m._buffers.values() if b is not None]
+        kept = [(b, b.detach().clone()) for b in buffers]
+        random = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _like, (args, kwargs))
+        try:
+            for _ in range(3):
+                self(*args, **kwargs)
+        finally:
+            with torch.no_grad():
+                for b, was in kept:
+                    b.copy_(was)
+            if random:
+                torch.cuda.set_rng_state_all(random)
+
+    def __get__(self, instance, owner=None):
+        """A method: each instance has recordings of its own, as long as it lives."""
+        if instance is None:
+            return self
+        bound = self._bound.get(id(instance))
+        if bound is None:
+            bound = Graphed(self.fn.__get__(instance, owner), self.options, self.name, self._compile, self._dynamic)
+            self._bound[id(instance)] = bound
+            weakref.finalize(instance, self._bound.pop, id(instance), None)
+        return bound
+
     def reset(self):
         """Forgets recordings and decisions."""
         with self._lock:
             self.signatures.clear()
+            self._last = None
             for r in self._regions.values():
                 r.region.reset()
 
@@ -375,6 +479,10 @@ class Graphed:
         return self._run(*args, **kwargs)
 
     def __call__(self, *args, **kwargs):
+        last = self._last
+        if last is not None and not kwargs and last.fits(args):
+            outputs = last.frame([*args, *last.externals])
+            return outputs[0] if last.single else last.unflatten(outputs)
         if self.options.policy == "never":
             return self._run(*args, **kwargs)
         leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -392,11 +500,11 @@ class Graphed:
             else:
                 self.skip(f"an argument is a {type(x).__name__}: tensors, containers of tensors and plain values are understood")
                 return self._run(*args, **kwargs)
-        if grad and (needs_grad or any(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None)):
-            return self._with_grad(args, kwargs, key)
         key.append(_modes())
         key.append(tuple(m.training for m in self._submodules))
         key = tuple(key)
+        if grad and (needs_grad or self._trained()):
+            return self._with_grad(args, kwargs, key)
         signature = self.signatures.get(key)
         if signature is None:
             with self._lock:
@@ -406,19 +514,39 @@ class Graphed:
                 signature = self.signatures.setdefault(key, _Signature(self, key, len(self.signatures)))
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return self._run(*args, **kwargs)
-        return signature.call(leaves, spec, tensors)
+        out = signature.call(leaves, spec, tensors)
+        # The next call is probably alike; a look is enough then.
+        self._last = signature if signature.frame is not None and signature.quick(args, kwargs, key) else None
+        return out
+
+    def _trained(self) -> bool:
+        return any(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None)
 
     def _with_grad(self, args, kwargs, key):
-        return self._run(*args, **kwargs)
+        from ._autograd import WithGrad
+
+        with_grad = self._grads.get(key)
+        if with_grad is None:
+            with self._lock:
+                if len(self._grads) >= _MOST_SIGNATURES:
+                    self.skip(f"more than {_MOST_SIGNATURES} signatures: those that come now are plain")
+                    return self._run(*args, **kwargs)
+                with_grad = self._grads.setdefault(key, WithGrad(self, len(self._grads)))
+        return with_grad(args, kwargs)
 
 
 def _modes():
     return (
         torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cuda") and (torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()),
+        torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda"),
         torch.are_deterministic_algorithms_enabled(),
-        torch.backends.cuda.matmul.allow_tf32,
+        torch._C._get_cublas_allow_tf32(),
     )
+
+
+def _like(x):
+    y = x.detach().clone()
+    return y.requires_grad_(x.requires_grad)
 
 
 class GraphedModule(Graphed):

@@ -128,8 +128,7 @@ std::vector<Own> pairs(const Captured& first, const Captured& second) {
     throw Refused{fmt::format("it does not allocate the same each time ({} allocations in one capture, {} in another)",
                               x.size(), y.size())};
   std::vector<Own> out;
-  for (size_t i = 0; i < x.size(); ++i)
-    if (x[i].address != y[i].address) out.push_back({x[i].address, y[i].address, x[i].bytes});
+  for (size_t i = 0; i < x.size(); ++i) out.push_back({x[i].address, y[i].address, x[i].bytes});
   return out;
 }
 
@@ -180,19 +179,23 @@ class Finder {
     for (size_t i = 0; i < a_.size(); ++i)
       if (a_[i].kind == Kind::Made && a_[i].bytes && a_[i].value == other.arguments[i].value)
         throw Refused{describe_argument(a_, i) + " is at the same address in both captures"};
+    second_ = other.arguments;
+    own_ = pairs(first_, other);
     return discover(first_.image, only(a_, differ), other.image, only(other.arguments, differ), elsewhere_,
-                    pairs(first_, other), work_.own && proved_ ? &no_memory : nullptr);
+                    own_, work_.own && proved_ ? &no_memory : nullptr);
   }
-  // A result of kind Made that cannot be given another address, as part of an intermediate that does not fit into
-  // its memory lay there before; -1: none.
+  // After find(). A result of kind Made that cannot be given another address, as an intermediate that does not fit into
+  // its memory lay there before, and was moved as it was from one capture to the other, so that the two cannot be told
+  // apart; -1: none.
   int immovable(std::string* why) const {
     for (size_t i = 0; i < a_.size(); ++i) {
       const Argument& a = a_[i];
       if (a.kind != Kind::Made || !a.bytes) continue;
       const uint64_t end = a.value + (a.bytes + kMadeGranularity - 1) / kMadeGranularity * kMadeGranularity;
-      for (const Span& s : first_.own.allocations) {
-        if (s.address >= end || s.address + s.bytes <= a.value) continue;
-        if (s.address >= a.value && s.address + s.bytes <= end) continue;
+      for (const Own& s : own_) {
+        if (s.first >= end || s.first + s.bytes <= a.value) continue;
+        if (s.first >= a.value && s.first + s.bytes <= end) continue;
+        if (s.second - s.first != second_[i].value - a.value) continue;
         *why = fmt::format("an intermediate of {} bytes lay over it", s.bytes);
         return static_cast<int>(i);
       }
@@ -209,7 +212,8 @@ class Finder {
   bool host_tables_;
   Level level_;
   Captured first_;
-  std::vector<Argument> a_;
+  std::vector<Argument> a_, second_;  // as they were captured with, Made ones with their addresses
+  std::vector<Own> own_;
 };
 
 std::string join(const std::vector<Problem>& problems) {
@@ -435,7 +439,7 @@ void record_as(const detail::WorkRef& work, std::vector<Argument> real, std::spa
   const driver::Driver& d = driver::driver();
   Shadow recorded(arguments, memory);
   std::optional<Shadow> fresh(std::in_place, arguments, memory);
-  Finder finder(work, arguments, recorded, *fresh, options.host_tables, options.proof != Proof::off);
+  Finder finder(work, real, recorded, *fresh, options.host_tables, options.proof != Proof::off);
   Places places = find_places(finder, arguments, options.staging, &out->fixed);
   if (std::string why; (*immovable = finder.immovable(&why)) >= 0)
     throw Refused{fmt::format("{}: {}", describe_argument(arguments, static_cast<size_t>(*immovable)), why)};

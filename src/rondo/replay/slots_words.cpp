@@ -9,7 +9,9 @@ namespace rondo::replay {
 
 Meanings::Meanings(const Image& first, std::span<const Argument> a, const Image& second,
                    std::span<const Argument> b, std::span<const Own> own)
-    : a_(a), b_(b), allocations_(own.begin(), own.end()) {
+    : a_(a), b_(b) {
+  for (const Own& m : own)
+    if (m.first != m.second) allocations_.push_back(m);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].value == b[i].value) continue;
     if (a[i].buffer()) buffers_.push_back(static_cast<int>(i));
