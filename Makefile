@@ -1,7 +1,7 @@
 # `make demo` sets up, builds and runs; `make test` builds and tests. Both work on a fresh Debian 12 (root or sudo).
 # Everything that they make lies under build/.
 
-.PHONY: demo test test-fast test-asan test-tsan setup build clean
+.PHONY: demo test test-fast test-python test-asan test-tsan setup setup-python build clean
 
 demo: build
 	@tools/demo.sh build/release/tools/rondo/rondo
@@ -15,10 +15,21 @@ build: setup
 	@cmake --preset release --log-level=WARNING
 	@cmake --build --preset release --target rondo_program
 
-test-fast: setup
-	@cmake --preset release --log-level=WARNING
+setup-python: setup
+	@tools/setup.sh python
+
+with_python = -DRONDO_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/venv/bin/python
+
+test-fast: setup-python
+	@cmake --preset release --log-level=WARNING $(with_python)
 	@cmake --build --preset release
 	@ctest --preset release
+
+# Of the fast tests those in Python alone.
+test-python: setup-python
+	@cmake --preset release --log-level=WARNING $(with_python)
+	@cmake --build --preset release --target _core
+	@ctest --preset release -R '^python$$'
 
 # The sanitised programs are the fast tests; what they generate at run time is not instrumented.
 test-asan: setup

@@ -27,7 +27,7 @@ if(RONDO_PYTHON STREQUAL "ONLY")  # for other machines, whose libstdc++ may be o
   target_link_options(_core PRIVATE -static-libstdc++)
 endif()
 set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/rondo)
-install(TARGETS _core LIBRARY DESTINATION rondo COMPONENT python)
+install(TARGETS _core LIBRARY DESTINATION rondo COMPONENT python EXCLUDE_FROM_ALL)
 
 file(GLOB package RELATIVE ${CMAKE_SOURCE_DIR}/python/rondo CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/rondo/*)
 list(FILTER package EXCLUDE REGEX "[.]cpp$|^__pycache__$")
@@ -35,3 +35,12 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/python/rondo)
 foreach(entry ${package})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/rondo/${entry} ${CMAKE_BINARY_DIR}/python/rondo/${entry} SYMBOLIC)
 endforeach()
+
+# tests/python, on the fake driver. What needs PyTorch skips itself where there is none.
+function(rondo_python_tests)
+  add_dependencies(_core fake_libcuda)
+  add_test(NAME python WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    COMMAND ${Python_EXECUTABLE} -B -m pytest -q -rs -p no:cacheprovider tests/python)
+  set_tests_properties(python PROPERTIES ENVIRONMENT_MODIFICATION
+    "RONDO_LIBCUDA=set:$<TARGET_FILE:fake_libcuda>;PYTHONPATH=path_list_prepend:${CMAKE_BINARY_DIR}/python")
+endfunction()

@@ -364,7 +364,7 @@ std::vector<Case> cases() {
         {"ADriverThatIsTooOld", "34", "(36)",
          [](R r) {
            Graph g;
-           return r.with_fault("cuGraphAddEmptyNode", CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER,
+           return r.with_fault("cuGraphAddEmptyNode", static_cast<CUresult>(36),
                                [&] { g.empty(); });
          },
          Where::FakeOnly},

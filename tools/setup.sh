@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes a machine able to build and test Rondo. On Debian 12: installs what is missing with apt (as root, or through
 # sudo). CUDA enters as headers only; where no toolkit is found, cuda.h, nvrtc.h, the headers of CUPTI and libnvrtc come
-# from NVIDIA's PyPI wheels, unpacked under build/cuda-headers (nothing is installed from them). Idempotent; when nothing
-# is missing it changes nothing and takes a fraction of a second.
+# from NVIDIA's PyPI wheels, unpacked under build/cuda-headers (nothing is installed from them). With the argument `python`:
+# also what the Python module needs, and a virtual environment for its tests in build/venv. Idempotent; when nothing is
+# missing it changes nothing and takes a fraction of a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,12 +28,22 @@ apt_install() {
 
 installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
+if [ "${1:-}" = python ]; then packages+=(python3-dev python3-venv); fi
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=()
   for p in "${packages[@]}"; do installed "$p" || missing+=("$p"); done
   if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
 else
   say "not a Debian system: make sure that these are there by their names on it: ${packages[*]}"
+fi
+
+# The tests in Python. The versions are those that they were written with; none of them is needed by a user.
+if [ "${1:-}" = python ] && ! build/venv/bin/python -c 'import nanobind, pytest' 2>/dev/null; then
+  say "making build/venv with nanobind and pytest, from PyPI"
+  rm -rf build/venv
+  python3 -m venv build/venv || fail "python3 -m venv failed. Python 3.11 or newer is needed, with its venv."
+  build/venv/bin/python -m pip install --quiet --disable-pip-version-check nanobind==3.1.0 pytest==9.2.0 ||
+    fail "pip could not fetch nanobind and pytest into build/venv."
 fi
 
 # CUDA headers: a toolkit, or the wheels. A toolkit may lack CUPTI (graphs then do not name callers, and say so); our

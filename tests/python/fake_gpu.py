@@ -68,6 +68,10 @@ def new_stream():
     return _handle("cuStreamCreate", 2000, c_uint(1))
 
 
+def synchronize(stream):
+    call("cuStreamSynchronize", 2000, c_uint64(stream))
+
+
 def copy(stream, source, target, n):
     call("cuMemcpyDtoDAsync", 3020, c_uint64(target), c_uint64(source), c_size_t(4 * n), c_uint64(stream))
 

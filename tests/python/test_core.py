@@ -388,6 +388,58 @@ def test_errors_are_of_python_s_kinds_too_and_can_be_pickled():
     assert type(again) is rondo.UsageError and str(again) == "text"
 
 
+# ---------------------------------------------------------------- captures
+def test_a_capture_of_a_stream_is_a_graph_that_a_region_takes(stream):
+    class Work(Doubled):
+        def capture(self, values, kinds):
+            y, own = fake_gpu.Memory(N), fake_gpu.new_stream()
+            capture = _core.Capture(own)
+            self.launch(own, values[0], y.address)
+            graph = Captured(capture.end())
+            return graph.handle, Owner(graph, y), [y.address], [(y.address, y.bytes)]
+
+    class Captured:
+        alive = 0
+
+        def __init__(self, handle):
+            self.handle = handle
+            Captured.alive += 1
+
+        def __del__(self):
+            Captured.alive -= 1
+            _core.graph_destroy(self.handle)
+
+    work, region = Work(), new_region("captured", policy="always")
+    frame = new_frame(region)
+    x = fake_gpu.Memory(N, numbers(2))
+    assert [frame(work, stream, x.address, 0) for _ in range(3)] == [False, False, True]
+    assert work.result.read() == doubled(2)
+    assert Captured.alive == 1
+    del frame, region
+    assert Captured.alive == 0
+
+
+def test_a_capture_that_breaks_says_what_broke_it(stream):
+    capture = _core.Capture(stream)
+    with pytest.raises(fake_gpu.DriverError):
+        fake_gpu.synchronize(stream)
+    with pytest.raises(rondo.DeviceError, match="capture"):
+        capture.end()
+    with pytest.raises(rondo.UsageError, match="the capture has ended already"):
+        capture.end()
+    fake_gpu.synchronize(stream)
+
+
+def test_a_capture_that_is_dropped_leaves_the_stream_usable(stream):
+    x = fake_gpu.Memory(N, numbers(1))
+    capture = _core.Capture(stream)
+    fake_gpu.scale(stream, x.address, N, 2.0)
+    del capture
+    assert x.read() == numbers(1)
+    fake_gpu.scale(stream, x.address, N, 2.0)
+    assert x.read() == doubled(1)
+
+
 # ---------------------------------------------------------------- who keeps what
 def test_a_frame_keeps_its_region_and_the_region_what_was_captured(stream):
     gc.collect()

@@ -191,7 +191,7 @@ constexpr Finding kTable[] = {
      "2-D fill, cooperative launch, a function of another context)",
      "Instantiate anew (update_or_reinstantiate)"},
     // ---- anywhere
-    {"34", CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, Phase::Build, any_phase, "", -1,
+    {"34", static_cast<CUresult>(36) /* CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER */, Phase::Build, any_phase, "", -1,
      "The driver is older than this feature", "Update the driver; has(Feature) tells before the call"},
     {"34", static_cast<CUresult>(35) /* cudaErrorInsufficientDriver */, Phase::Build, any_phase, "", -1,
      "The driver is older than the run-time library that this program was built with",
