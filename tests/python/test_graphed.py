@@ -296,9 +296,7 @@ def test_recordings_are_bounded_by_number():
     for i in range(90):
         x = randn(16 * (1 + i % 9), seed=i)
         assert torch.equal(f(x), torch.relu(x) + 1)
-    # Recordings that are alike share an executable, and count once.
-    assert sum(len([r for r in region["recordings"] if r["nodes"] and r["state"] != "dropped" and "shares" not in r["reason"]])
-               for region in regions() if "bounded" in region["name"]) <= 3
+    assert len(executables()) <= 3
 
 
 def test_work_that_is_not_the_same_from_run_to_run_is_right_with_a_tolerance():

@@ -153,6 +153,11 @@ def graphs_used(at_least=1):
     assert used >= at_least, f"{used} calls were launched as a graph, expected {at_least}:\n{rondo._core.report_text()}"
 
 
+def executables():
+    """Executable graphs that are kept: recordings that are alike share one."""
+    return [r for r in recordings() if "shares the executable" not in r["reason"]]
+
+
 def recordings():
     """Recordings that are kept as graphs, over all regions."""
     return [r for region in regions() for r in region["recordings"] if r["nodes"] > 0 and r["state"] != "dropped"]
@@ -253,8 +258,8 @@ def same_state(door, got, want):
         same([got[name]], [want[name]], door.rtol, door.atol, name)
 
 
-def same_gradients(door, got, want):
+def same_gradients(door, got, want, tolerance=0.0):
     for (name, a), (_, b) in zip(got.named_parameters(), want.named_parameters()):
         assert (a.grad is None) == (b.grad is None), f"{name}: only one of the two has a gradient"
         if b.grad is not None:
-            same([a.grad], [b.grad], door.rtol, door.atol, f"gradient of {name}")
+            same([a.grad], [b.grad], max(door.rtol, tolerance), max(door.atol, tolerance), f"gradient of {name}")

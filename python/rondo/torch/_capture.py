@@ -20,6 +20,7 @@ from .. import _core
 
 _EMPTY = torch.empty
 _ALLOCATES = "empty_strided_cuda"  # what Inductor's code calls for each buffer
+_dead: list = []  # pools whose last recording is gone, to be freed when nobody captures
 _lock = threading.RLock()  # torch captures into one pool one after the other
 
 
@@ -65,6 +66,7 @@ class Device:
     """A device that captures. `Device.of(index)` is the one there is."""
 
     _all: dict[int, Device] = {}
+    capturing = 0  # whether the thread that has the lock does
 
     @classmethod
     def of(cls, index: int) -> Device:
@@ -78,7 +80,6 @@ class Device:
         self.index = index
         self.stream = torch.cuda.Stream(index)
         self.pool = None
-        self._warm = threading.local()
         self._random = None
 
     # ---- captures
@@ -89,10 +90,8 @@ class Device:
         return self.pool
 
     def _warm_up(self):
-        """cuBLAS allocates a workspace for each thread and stream at the first product, and keeps it: not in a
-        capture, whose memory is not for keeping."""
-        if getattr(self._warm, "done", False):
-            return
+        """cuBLAS allocates a workspace for each thread and stream at the first product, and keeps it until somebody
+        clears all: not in a capture, whose memory is not for keeping."""
         with torch.cuda.stream(self.stream), torch.no_grad():
             for dtype in (torch.float32, torch.float16):
                 a = _EMPTY(64, 64, device=self.stream.device, dtype=dtype)
@@ -101,7 +100,6 @@ class Device:
                 torch.addmm(b, a, a)
                 torch.bmm(a[None], a[None])
         self.stream.synchronize()
-        self._warm.done = True
 
     def capture(self, work, results_of, random: bool, keep=None):
         """Captures work(). Returns (alive, addresses and bytes of all allocations, what results_of(results)
@@ -109,11 +107,13 @@ class Device:
         in a capture for: until its end, no other thread can draw any, so that is asked for only where needed. `keep`
         (a _KeepAll): all that is allocated is kept to the end, in memory of its own."""
         with _lock, torch.cuda.device(self.index), _no_autocast_cache():
+            sweep()
             self._warm_up()
             if random and self._random is None:
                 self._random = self._draw()
             pool = Pool(self.index) if keep else self._current_pool()
             pool.alive += 1
+            Device.capturing += 1
             try:
                 begin = self._capture_random if random else self._capture
                 kept = keep or contextlib.nullcontext()
@@ -123,6 +123,8 @@ class Device:
             except BaseException:
                 _gone(pool, 0)
                 raise
+            finally:
+                Device.capturing -= 1
             alive = _Alive(graph, number, (results, keep), pool.number)
             weakref.finalize(alive, _gone, pool, 0 if random else number)
             return alive, allocations, found
@@ -213,8 +215,19 @@ def _gone(pool: Pool, graph: int):
         _core.graph_destroy(graph)
     pool.alive -= 1
     device = Device._all[pool.device]
-    if pool.alive == 0 and device.pool is pool:
-        device.pool = None  # which frees its memory
+    if pool.alive == 0:
+        if device.pool is pool:
+            device.pool = None
+        # This may come from the garbage collector, in the middle of a capture, which must not free memory.
+        _dead.append(pool)
+
+
+def sweep():
+    """Frees pools that are not used any more."""
+    if _dead:
+        with _lock:
+            if not Device.capturing:
+                _dead.clear()
 
 
 def where(e: BaseException) -> str:

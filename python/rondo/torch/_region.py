@@ -167,6 +167,9 @@ class Frame:
             if work.captured:
                 for alive in work.captured:
                     alive.settle()  # what they kept in place for this call may go
+                del alive
+                work.captured = None
+                _capture.sweep()
             inputs.clear()
 
     # ---- the first call
@@ -291,6 +294,7 @@ class _Results:
         self.device = device
         self.made: list[_Made] = []
         self.build: list = []
+        self.first: dict[int, int] = {}  # the first result in each storage
         owners = {}
         for i, x in enumerate(inputs):
             if isinstance(x, torch.Tensor) and x.numel():
@@ -311,6 +315,9 @@ class _Results:
             if any(y is x for x in inputs):
                 self.build.append(("same", next(i for i, x in enumerate(inputs) if x is y)))
                 continue
+            if any(y is before for before in outputs[:k]):
+                self.build.append(("again", next(i for i, before in enumerate(outputs) if before is y)))
+                continue
             storage = y.untyped_storage()
             kind, which = owners.get(storage.data_ptr(), (None, 0)) if storage.nbytes() else (None, 0)
             if kind == "input":
@@ -324,6 +331,11 @@ class _Results:
                 self.made.append(_Made(storage.nbytes(), y.dtype))
                 if storage.nbytes():
                     owners[storage.data_ptr()] = ("made", which)
+            elif self.build[self.first[which]][2] == y.dtype:
+                # A view of a result shares its counter of changes in place.
+                self.build.append(("part", self.first[which], y.dtype, tuple(y.shape), tuple(y.stride()), y.storage_offset()))
+                continue
+            self.first.setdefault(which, k)
             self.build.append(("made", which, y.dtype, tuple(y.shape), tuple(y.stride()), y.storage_offset()))
         self.made_count = len(self.made)
         # The usual case: each result has a storage of its own and fills it.
@@ -341,15 +353,22 @@ class _Results:
                 outputs = [torch.empty_strided(p[0], p[1], dtype=p[2], device=self.device) for p in self.plan]
             return [y.data_ptr() for y in outputs], outputs
         storages = [torch.empty(max(m.bytes, 1), dtype=torch.uint8, device=self.device) for m in self.made]
-        outputs = [self._result(b, inputs, storages) for b in self.build]
+        outputs: list = []
+        for b in self.build:
+            outputs.append(self._result(b, inputs, storages, outputs))
         return [s.data_ptr() if m.bytes else 0 for s, m in zip(storages, self.made)], outputs
 
     @staticmethod
-    def _result(b, inputs, storages):
+    def _result(b, inputs, storages, outputs):
         if b[0] == "value":
             return b[1]
         if b[0] == "same":
             return inputs[b[1]]
+        if b[0] == "again":
+            return outputs[b[1]]
+        if b[0] == "part":
+            with torch.no_grad():
+                return outputs[b[1]].as_strided(*b[3:])
         _, which, dtype, size, stride, offset = b
         if b[0] == "view":
             x = inputs[which]

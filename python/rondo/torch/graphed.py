@@ -435,6 +435,7 @@ class Graphed:
         buffers = [b for m in self._submodules for b in m._buffers.values() if b is not None]
         kept = [(b, b.detach().clone()) for b in buffers]
         random = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        random_host = torch.get_rng_state()
         args, kwargs = pytree.tree_map_only(torch.Tensor, _like, (args, kwargs))
         try:
             for _ in range(3):
@@ -443,6 +444,7 @@ class Graphed:
             with torch.no_grad():
                 for b, was in kept:
                     b.copy_(was)
+            torch.set_rng_state(random_host)
             if random:
                 torch.cuda.set_rng_state_all(random)
 
@@ -526,6 +528,7 @@ class Graphed:
     def _with_grad(self, args, kwargs, key):
         from ._autograd import WithGrad
 
+        key = (*key, *(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None))
         with_grad = self._grads.get(key)
         if with_grad is None:
             with self._lock:

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 #include <set>
 
 #include "rondo/driver/driver.h"
@@ -17,6 +19,7 @@ namespace {
 // What keeps the work from being a recording, in words.
 struct Refused {
   std::string reason;
+  bool once_more = false;  // what the first capture found new, the next one finds there
 };
 
 struct Captured {
@@ -60,6 +63,12 @@ class Level {
     char old[kScrubbed];
     std::memset(old, 0, sizeof old);
     asm volatile("" ::"r"(old) : "memory");
+    // Nor on the heap, in small blocks that were freed.
+    std::array<std::unique_ptr<char[]>, 16> blocks;
+    for (size_t bytes = 24; bytes <= 4096; bytes += bytes < 512 ? 16 : bytes / 4) {
+      for (auto& block : blocks) block = std::make_unique<char[]>(bytes);
+      asm volatile("" ::"r"(blocks.data()) : "memory");
+    }
   }
   static constexpr size_t kScrubbed = size_t{256} << 10;
   template <class Call>
@@ -126,7 +135,8 @@ std::vector<Own> pairs(const Captured& first, const Captured& second) {
   const auto same = [](const Span& s, const Span& t) { return s.bytes == t.bytes; };
   if (!std::equal(x.begin(), x.end(), y.begin(), y.end(), same))
     throw Refused{fmt::format("it does not allocate the same each time ({} allocations in one capture, {} in another)",
-                              x.size(), y.size())};
+                              x.size(), y.size()),
+                  true};
   std::vector<Own> out;
   for (size_t i = 0; i < x.size(); ++i) out.push_back({x[i].address, y[i].address, x[i].bytes});
   return out;
@@ -502,17 +512,18 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
     }
     if (options.proof != Proof::off) refuse_addresses(d, arguments);
     std::vector<bool> copied(arguments.size());
-    for (;;) {
+    for (bool first = true;; first = false) {
       const std::vector<bool> fixed = out.fixed;
       int immovable = -1;
       try {
         record_as(work, {arguments.begin(), arguments.end()}, to_record(arguments, copied), memory, stream, options, &in_plain, &immovable, &out);
         break;
       } catch (const Refused& r) {
-        if (immovable < 0) throw;
+        if (immovable < 0 && !(r.once_more && first)) throw;
+        out.fixed = fixed;
+        if (immovable < 0) continue;
         out.note += fmt::format("{}{}: it is copied out", out.note.empty() ? "" : "; ", r.reason);
         copied[static_cast<size_t>(immovable)] = true;
-        out.fixed = fixed;
       }
     }
   } catch (const Refused& r) {
