@@ -68,15 +68,11 @@ bool Model::names_freed(const Payload& p, CUgraphNodeType type) const {
     const auto next = freed.upper_bound(at);
     return next != freed.begin() && at - std::prev(next)->first < std::prev(next)->second.bytes;
   };
-  if (type == CU_GRAPH_NODE_TYPE_MEMSET) return gone(p.fill.dst);
   if (type != CU_GRAPH_NODE_TYPE_MEMCPY) return false;
-  const auto end = [&](CUmemorytype kind, const void* host, CUdeviceptr device) {
-    return kind == CU_MEMORYTYPE_HOST    ? gone(reinterpret_cast<CUdeviceptr>(host))
-           : kind == CU_MEMORYTYPE_ARRAY ? false
-                                         : gone(device);
+  const auto end = [&](CUmemorytype kind, const void* host) {
+    return kind == CU_MEMORYTYPE_HOST && gone(reinterpret_cast<CUdeviceptr>(host));
   };
-  return end(p.copy.srcMemoryType, p.copy.srcHost, p.copy.srcDevice) ||
-         end(p.copy.dstMemoryType, p.copy.dstHost, p.copy.dstDevice);
+  return end(p.copy.srcMemoryType, p.copy.srcHost) || end(p.copy.dstMemoryType, p.copy.dstHost);
 }
 
 bool Model::names_freed(const ExecGraph& graph) const {
@@ -431,7 +427,6 @@ const std::string& FakeDriver::failed() const { return model_->failed; }
 size_t FakeDriver::used_bytes() const { return model_->used; }
 int FakeDriver::overlaps() const { return model_->overlaps; }
 int FakeDriver::given_freed() const { return model_->given_freed; }
-int FakeDriver::held_freed() const { return model_->held_freed; }
 void FakeDriver::set_condition(uint64_t handle, unsigned value) { model_->condition_values[handle] = value; }
 
 size_t FakeDriver::count(const std::string& function) const {

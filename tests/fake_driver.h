@@ -76,11 +76,10 @@ class FakeDriver {
   size_t used_bytes() const;
   // How often two threads were in one exec at a time.
   int overlaps() const;
-  // How often an exec was made of, or updated to, a graph, a copy or a fill with an address in memory that
-  // was freed: on the real driver an update may never come back (R580). leaks() says it too.
+  // How often an exec was made of, or updated to, a graph, or a node was given a copy, with an address in
+  // page-locked memory that was freed: on the real driver an update may never come back (R580). leaks() says it
+  // too.
   int given_freed() const;
-  // The same of what an exec held when it was updated as a whole, which may be harmless.
-  int held_freed() const;
   // Attributes of the n-th kernel node of an exec: what a launch would use.
   int exec_attribute_cluster_x(CUgraphExec exec, size_t node) const;
 

@@ -242,7 +242,7 @@ struct Model {
   // By start. Kept to the end, so that no address comes again in another meaning; but not what is large, of
   // which nothing is remembered.
   std::map<uint64_t, Freed> freed;
-  int given_freed = 0, held_freed = 0;
+  int given_freed = 0;
 };
 
 // The one that lives.

@@ -148,7 +148,6 @@ CUresult GraphExecUpdate(CUgraphExec x, CUgraph g, CUgraphExecUpdateResultInfo* 
   if (entered != CUDA_SUCCESS) return entered;
   const ExecGraph is = snapshot(g);
   fake->given_freed += fake->names_freed(is);
-  fake->held_freed += fake->names_freed(e->graph);
   if (any_updatable(e->graph) || any_updatable(is)) {
     info->result = CU_GRAPH_EXEC_UPDATE_SUCCESS;
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -584,7 +584,6 @@ TEST_F(Regions, AThirdSignatureAlikeNamesNoFreedPageLockedMemory) {
     EXPECT_GT(w_.fake.count("cuGraphExecUpdate"), 0u) << "nothing was shared";
     EXPECT_GT(step.report().replays, 5u);
     EXPECT_EQ(w_.fake.given_freed(), 0);
-    EXPECT_EQ(w_.fake.held_freed(), 0);
     (void)w_.d.cuMemFreeHost(host);
     w_.fake.log.clear();
   }
@@ -628,7 +627,6 @@ TEST_F(Regions, NoSharedExecutableIsUpdatedToOrFromFreedMemory) {
         (void)w_.d.cuMemFreeHost(host);
         (void)w_.d.cuMemFreeHost(back);
         ASSERT_EQ(w_.fake.given_freed(), 0) << "call " << call;
-        ASSERT_EQ(w_.fake.held_freed(), 0) << "call " << call;
       }
       const RegionReport r = step.report();
       EXPECT_GT(r.replays, 10u) << (r.fallbacks.empty() ? "" : r.fallbacks[0]);
@@ -664,7 +662,6 @@ TEST_F(Regions, NoNewSignatureIsPutInPlaceOfFreedMemory) {
   }
   EXPECT_GT(step.report().recaptures, 20u);
   EXPECT_EQ(w_.fake.given_freed(), 0);
-  EXPECT_EQ(w_.fake.held_freed(), 0);
 }
 
 // A recording that is larger than all may be together (a library may load its kernels while one is made)

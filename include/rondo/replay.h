@@ -128,6 +128,9 @@ enum class Proof {
   exact,      // bit for bit
   tolerance,  // elements within Options::tolerance of the largest magnitude of the buffer; bytes bit for bit
   off,        // not at all: for work that must not be done twice. Nothing is executed on recorded addresses
+  auto_,      // bit for bit where two replays of the same agree so; else (atomic additions) as tolerance, with what
+              // sums in another order differ by at least: 1e-4 of the largest magnitude for F32, 4e-3 for F16, 2e-2
+              // for BF16, 1e-9 for F64. Costs two replays more when a recording is made
 };
 // Where a changed address goes: into the nodes that hold it, or the data is copied to and from where the
 // recording expects it.

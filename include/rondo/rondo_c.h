@@ -79,7 +79,7 @@ typedef struct rondo_work {
 
 typedef struct rondo_region rondo_region;
 /* `options`: a JSON object, NULL: all as in rondo/replay.h. Keys: "policy" ("auto", "always", "never"), "goal"
- * ("both", "period", "latency"), "proof" ("exact", "tolerance", "off"), "tolerance", "staging" ("auto",
+ * ("both", "period", "latency"), "proof" ("exact", "tolerance", "off", "auto"), "tolerance", "staging" ("auto",
  * "always", "never"), "plain_calls", "most_recordings", "most_bytes", "most_failures", "check_arguments",
  * "remember", "recapture". Errors: USAGE for what is none of these; UNAVAILABLE without a driver. */
 RONDO_API int rondo_region_create(const char* name, const char* options, rondo_region** out);

@@ -360,7 +360,7 @@ def test_wrong_options_are_said_in_words():
         ("{", "a JSON object: this is none: {"),
         ("[]", "a JSON object: this is none"),
         ('{"policy": "x"}', 'option "policy" is "x": expected "auto", "always" or "never"'),
-        ('{"proof": true}', 'option "proof" is true: expected "exact", "tolerance" or "off"'),
+        ('{"proof": true}', 'option "proof" is true: expected "exact", "tolerance", "off" or "auto"'),
         ('{"plain_calls": -1}', 'option "plain_calls" is -1: expected a whole number from 0 to 4294967295'),
         ('{"plain_calls": 4294967296}', "expected a whole number from 0 to 4294967295"),
         ('{"tolerance": -0.5}', "expected a number that is not negative"),

@@ -36,7 +36,7 @@ _empty_cuda = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided
 class Options:
     policy: str = "auto"
     goal: str = "both"
-    proof: str = "exact"
+    proof: str = "auto"
     tolerance: float = 1e-5
     most_recordings: int = 64
     most_bytes: int = 256 << 20

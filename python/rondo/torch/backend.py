@@ -48,7 +48,7 @@ class Options:
     """What torch.compile(backend="rondo", options={...}) takes."""
 
     policy: str = "auto"  # "auto", "always", "never"
-    proof: str = "exact"  # "exact", "tolerance", "off"
+    proof: str = "auto"  # "auto", "exact", "tolerance", "off"
     tolerance: float = 1e-5
     most_recordings: int = 64
     most_bytes: int = 256 << 20
@@ -67,7 +67,7 @@ class Options:
             )
         parsed = Options(**(options or {}))
         parsed._check("policy", parsed.policy in ("auto", "always", "never"), '"auto", "always" or "never"')
-        parsed._check("proof", parsed.proof in ("exact", "tolerance", "off"), '"exact", "tolerance" or "off"')
+        parsed._check("proof", parsed.proof in ("auto", "exact", "tolerance", "off"), '"auto", "exact", "tolerance" or "off"')
         parsed._check("tolerance", _number(parsed.tolerance) and parsed.tolerance >= 0, "a number of at least 0")
         for name in ("most_recordings", "most_bytes"):
             value = getattr(parsed, name)

@@ -36,7 +36,7 @@ def graphed(
     *,
     policy: str = "auto",
     goal: str = "both",
-    proof: str = "exact",
+    proof: str = "auto",
     tolerance: float = 1e-5,
     most_recordings: int = 64,
     most_bytes: int = 256 << 20,
@@ -54,7 +54,7 @@ def graphed(
 
     policy "auto": what is faster, by measuring; "always": the graph wherever there is one; "never": plain.
     proof: a recording is compared with a plain call, bit for bit ("exact"), within `tolerance` of the largest
-    magnitude ("tolerance"), or not ("off").
+    magnitude ("tolerance"), bit for bit unless the work does not repeat itself ("auto"), or not ("off").
 
     Calls return what the function returns; results are the caller's own. Errors: ValueError for an option that
     there is not; what `fn` raises.
@@ -81,7 +81,7 @@ def _check(o: Options):
     for name, value, allowed in (
         ("policy", o.policy, ("auto", "always", "never")),
         ("goal", o.goal, ("both", "period", "latency")),
-        ("proof", o.proof, ("exact", "tolerance", "off")),
+        ("proof", o.proof, ("auto", "exact", "tolerance", "off")),
     ):
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")

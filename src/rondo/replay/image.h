@@ -77,13 +77,6 @@ void point_at(const NodeImage& image, uint8_t* bytes, void** pointers, PackedPar
 // Errors: Device.
 void set_node(graph::GraphExec* exec, const NodeImage& image);
 
-// Before `exec` is updated to `graph`: gives the exec's copies and fills, node by node, the addresses of
-// those of `graph`, as far as the two are alike; the update does the rest. Why: they may name memory that was
-// freed since they were set (a caller's; staged buffers and tables of a recording that was dropped). Whether
-// an update minds that is not known; in the graph that it is given it never came back (driver 580). A node
-// that is set in place of a freed address is known to work: each first replay did it. Errors: Device.
-void leave_memory(graph::GraphExec* exec, const graph::GraphView& graph);
-
 // Of what is launched whatever the arguments: kinds, names of kernels, shapes, edges, sizes. No address and
 // no handle is in it, so that it is the same in every process of the same program on the same driver. Errors:
 // Device.

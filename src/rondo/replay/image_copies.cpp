@@ -123,26 +123,6 @@ uint32_t source_offset(const CUDA_MEMCPY3D& copy) noexcept {
                                                   : offsetof(CUDA_MEMCPY3D, srcDevice);
 }
 
-void leave_memory(graph::GraphExec* exec, const graph::GraphView& graph) {
-  const driver::Driver& d = driver::driver();
-  const std::vector<graph::NodeView> to = exec->source().nodes(), from = graph.nodes();
-  if (to.size() != from.size()) return;  // an update will be refused
-  CUcontext context = nullptr;
-  RONDO_CU(d, cuCtxGetCurrent(&context));
-  for (size_t i = 0; i < to.size(); ++i) {
-    const graph::NodeKind kind = from[i].kind();
-    if ((kind != graph::NodeKind::Memcpy && kind != graph::NodeKind::Memset) || to[i].kind() != kind)
-      continue;
-    // One that is refused stays as it is, for the update to take or to refuse.
-    if (kind == graph::NodeKind::Memset) {
-      const CUDA_MEMSET_NODE_PARAMS fill = from[i].memset();
-      (void)d.cuGraphExecMemsetNodeSetParams(exec->get(), to[i].get(), &fill, context);
-    } else if (const CUDA_MEMCPY3D copy = from[i].memcpy(); one_row(copy)) {
-      (void)d.cuGraphExecMemcpyNodeSetParams(exec->get(), to[i].get(), &copy, context);
-    }
-  }
-}
-
 Memory CopyReader::where(CUmemorytype type, uint64_t address) const {
   if (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY) return Memory::Device;
   const Memory found = memory_at(d_, address);

@@ -46,15 +46,11 @@ void Playable::check_memory(std::span<const Argument> arguments) {
   }
 }
 
-void Playable::leave_shadows(std::span<const Argument> arguments, CUstream stream) {
+void Playable::leave_shadows() {
+  // The graph that the executable one was made from names them for good. Driver 580 never comes back from an update
+  // by a graph, nor from a change of its node, where a copy names page-locked memory that was freed.
   std::vector<bool> kept = staged_;
-  for (size_t i = 0; i < put_.size(); ++i) {
-    if (arguments[i].kind == Kind::Made && !arguments[i].value)  // nobody has allocated it yet
-      kept[i] = true;
-    else if (!staged_[i])
-      put_[i] = arguments[i];
-  }
-  recording_->move_to(put_, stream);
+  for (size_t i = 0; i < kept.size(); ++i) kept[i] = kept[i] || memory_[i] == Memory::PageLocked;
   recorded_.keep_only(kept);
 }
 

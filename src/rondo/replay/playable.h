@@ -59,8 +59,8 @@ class Playable {
   uint64_t copied_bytes() const noexcept { return copied_bytes_; }  // a call
   uint64_t staged_bytes() const noexcept { return recorded_.bytes(); }
   size_t staged_count() const noexcept;
-  // Frees what it was recorded on, but for what is staged. `arguments`: the call's, which take its place.
-  void leave_shadows(std::span<const Argument> arguments, CUstream stream);
+  // Frees what it was recorded on, but for what is staged and page-locked memory.
+  void leave_shadows();
   Shadow& recorded() noexcept { return recorded_; }
 
  private:

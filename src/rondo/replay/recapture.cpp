@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "rondo/driver/driver.h"
-#include "rondo/replay/image.h"
 #include "rondo/replay/memory.h"
 
 namespace rondo::replay {
@@ -15,23 +14,18 @@ bool pageable(const driver::Driver& d, CUmemorytype type, uint64_t device, const
   return memory_at(d, address) == Memory::Pageable;
 }
 
-// What a launch after the call would do otherwise than the call itself. `addresses`: whether it copies or
-// fills.
-std::string unsafe(const graph::GraphView& graph, bool* addresses) {
+// What a launch after the call would do otherwise than the call itself.
+std::string unsafe(const graph::GraphView& graph) {
   const driver::Driver& d = driver::driver();
   for (const graph::NodeView& node : graph.nodes()) {
     switch (node.kind()) {
       case graph::NodeKind::Memcpy: {
         const CUDA_MEMCPY3D c = node.memcpy();
-        *addresses = true;
         if (pageable(d, c.srcMemoryType, c.srcDevice, c.srcHost) ||
             pageable(d, c.dstMemoryType, c.dstDevice, c.dstHost))
           return "it copies from or to ordinary host memory, which a launch would do later than the call";
         break;
       }
-      case graph::NodeKind::Memset:
-        *addresses = true;
-        break;
       case graph::NodeKind::Alloc:
       case graph::NodeKind::Free:
         return "it allocates memory, which graphs cannot be updated with";
@@ -49,14 +43,13 @@ std::string unsafe(const graph::GraphView& graph, bool* addresses) {
 bool Recapture::capture(const detail::WorkRef& work, std::span<const Argument> arguments) {
   graph_.reset();
   why_not_.clear();
-  addresses_ = false;
   try {
     if (!stream_) stream_.emplace(graph::Stream::create());
     graph_.emplace(graph::capture(*stream_, [&](CUstream s) { work(s, arguments.data()); }));
     if (graph_->node_count() == 0)
       why_not_ = "it puts nothing into the stream that it is given";
     else
-      why_not_ = unsafe(*graph_, &addresses_);
+      why_not_ = unsafe(*graph_);
   } catch (const std::exception& e) {
     why_not_ = e.what();
   } catch (...) {
@@ -71,9 +64,8 @@ bool Recapture::launch(CUstream stream) {
     if (!exec_) {
       exec_.emplace(graph_->instantiate());
       ++instantiated_;
-    } else {
-      if (addresses_) leave_memory(&*exec_, *graph_);
-      if (exec_->update_or_reinstantiate(*graph_).how == graph::UpdateHow::Reinstantiated) ++instantiated_;
+    } else if (exec_->update_or_reinstantiate(*graph_).how == graph::UpdateHow::Reinstantiated) {
+      ++instantiated_;
     }
     exec_->launch(stream);
     return true;

@@ -28,7 +28,6 @@ class Recapture {
   std::optional<graph::Stream> stream_;  // to capture on
   std::optional<graph::Graph> graph_;
   std::optional<graph::GraphExec> exec_;
-  bool addresses_ = false;  // in copies or fills of graph_
   std::string why_not_;
   uint64_t instantiated_ = 0;
 };

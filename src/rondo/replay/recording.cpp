@@ -1,13 +1,6 @@
 // Patching: a changed argument's words are written into the nodes' bytes, each touched node is set once. All
 // that a set needs is laid out when the recording is made, so that patching is the driver's calls and little
 // else.
-//
-// A whole graph is only given to the driver while every address in its copies and fills is one of memory that
-// is there: driver 580 spun forever in a cuGraphExecUpdate by a graph that had been captured on page-locked
-// memory, freed since. What kernels are given it does not look at. So the graph is moved to a call's
-// arguments before its first ones are freed (move_to), and to those of the call at hand before each later
-// update (take_over). The ones of before may be freed by then, by the caller; whether
-// cuGraphMemcpyNodeSetParams minds what it replaces is not known. Of the exec: leave_memory (image.h).
 #include "rondo/replay/recording.h"
 
 #include <fmt/format.h>
@@ -88,7 +81,6 @@ struct Recording::State {
   std::vector<uint32_t> of_tables;  // their copies, in `nodes`, in the order of the tables
 
   size_t node_count = 0, kernels = 0;
-  bool has_addresses = false;  // of copies or fills, whether or not they are arguments
   std::vector<uint32_t> nodes_of;
   uint64_t structure = 0;
 
@@ -100,9 +92,6 @@ struct Recording::State {
         set_fill(driver.cuGraphExecMemsetNodeSetParams.raw()),
         node_count(image.nodes.size()),
         kernels(image.kernels),
-        has_addresses(std::any_of(
-            image.nodes.begin(), image.nodes.end(),
-            [](const NodeImage& n) { return n.kind == NodeKind::Memcpy || n.kind == NodeKind::Memset; })),
         structure(structure_of(image)) {
     RONDO_CU(driver, cuCtxGetCurrent(&context));
   }
@@ -112,7 +101,6 @@ struct Recording::State {
   void touch(uint32_t node) noexcept;
   void put(size_t i, uint64_t value, bool* tables_changed) noexcept;
   unsigned send(bool tables_changed);
-  void write_graph() const;
   void take_over();
   void touch_tables();
   void set_touched();
@@ -250,16 +238,14 @@ unsigned Recording::patch(std::span<const Argument> arguments, [[maybe_unused]] 
   if (arguments.size() != s.last.size())
     throw Error(ErrorKind::Internal,
                 fmt::format("a recording of {} arguments was given {}", s.last.size(), arguments.size()));
-  const bool others = s.holder->owner != s.number;
-  if (!s.stale && !others && std::memcmp(arguments.data(), s.last.data(), arguments.size_bytes()) == 0)
-    return 0;
+  if (s.holder->owner != s.number) [[unlikely]]
+    s.take_over();
+  if (!s.stale && std::memcmp(arguments.data(), s.last.data(), arguments.size_bytes()) == 0) return 0;
   ++s.epoch;
   s.touched.clear();
   bool tables_changed = false;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].value != s.last[i].value) s.put(i, arguments[i].value, &tables_changed);
-  if (others) [[unlikely]]
-    s.take_over();
   return s.send(tables_changed);
 }
 
@@ -285,28 +271,10 @@ unsigned Recording::State::send(bool tables_changed) {
   return static_cast<unsigned>(touched.size());
 }
 
-void Recording::move_to(std::span<const Argument> arguments, CUstream stream) {
-  (void)patch(arguments, stream);
-  state_->write_graph();
-}
-
-// The copies and fills of the graph, as the bytes say.
-void Recording::State::write_graph() const {
-  for (const Node& n : nodes) {
-    if (n.kind == NodeKind::Memcpy) n.view.set(*reinterpret_cast<const CUDA_MEMCPY3D*>(n.bytes));
-    if (n.kind == NodeKind::Memset) n.view.set(*reinterpret_cast<const CUDA_MEMSET_NODE_PARAMS*>(n.bytes));
-  }
-}
-
-// The shared exec becomes this graph, with the arguments that the bytes are of; those of kernels are sent
-// next.
+// The shared exec becomes this graph, as it was recorded; the next patch writes what has changed since.
 void Recording::State::take_over() {
   stale = true;
   holder->owner = 0;
-  if (has_addresses) {
-    write_graph();
-    leave_memory(&holder->exec, graph);
-  }
   if (const graph::Updated updated = holder->exec.update(graph); !updated)
     throw Error(ErrorKind::Device, "a graph that shares its executable one with others: " + updated.reason);
   raw = holder->exec.get();
@@ -320,9 +288,7 @@ bool Recording::share(Recording& other) {
   const std::vector<graph::NodeView> nodes = o.holder->exec.source().nodes();
   o.holder->owner = 0;  // its own again when it is patched next
   o.stale = true;
-  if (nodes.size() != s.node_count) return false;
-  if (s.has_addresses) leave_memory(&o.holder->exec, s.graph);
-  if (!o.holder->exec.update(s.graph)) return false;
+  if (nodes.size() != s.node_count || !o.holder->exec.update(s.graph)) return false;
   for (State::Node& n : s.nodes) n.node = nodes[n.position].get();
   s.holder = o.holder;
   s.holder->owner = s.number;

@@ -26,17 +26,13 @@ class Recording {
   unsigned patch(std::span<const Argument> arguments, CUstream stream);
   // The same, where only the arguments of these numbers differ from those of the last patch().
   unsigned patch(std::span<const Argument> arguments, std::span<const uint16_t> changed, CUstream stream);
-  // patch(), for good: the graph that the exec was made from is given these arguments too, so that nothing of
-  // this recording names the memory that it was captured with. Before that memory is freed. Errors: Device.
-  void move_to(std::span<const Argument> arguments, CUstream stream);
   // Errors: Device.
   void launch(CUstream stream);
   // What launch() launches, where that is all that it does; null: there are tables to look after.
   const graph::GraphExec* exec() const noexcept;
 
   // From here on the exec of `other` serves both, updated to the one that is launched, and this one's own is
-  // gone. False, and nothing is changed, where the two graphs differ in more than an update can do. The
-  // arguments of the last move_to() are still there.
+  // gone. False, and nothing is changed, where the two graphs differ in more than an update can do.
   bool share(Recording& other);
   // The same number for recordings that share an exec.
   uint64_t exec_number() const noexcept;

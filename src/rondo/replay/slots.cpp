@@ -254,11 +254,14 @@ class Search {
     const size_t count = windows(p, from, d, offsets);
     const size_t o = count ? offsets[0] : d, width = count ? 8 : 1;
     if (no_memory_ && !p.table && first_.nodes[p.node].kind == NodeKind::Kernel) {
-      // An address that means something is one in both captures. (Pointers are aligned in parameters.)
+      // An address that means something is one in both captures, and of the same thing. (Pointers are aligned in
+      // parameters.)
       const size_t looked = count && offsets[0] % 8 == 0 ? 1 : count;
       bool nothing = true;
-      for (size_t k = 0; k < looked; ++k)
-        nothing = nothing && (no_memory_(word_at(&p.x[offsets[k]])) || no_memory_(word_at(&p.y[offsets[k]])));
+      for (size_t k = 0; k < looked; ++k) {
+        const uint64_t x = word_at(&p.x[offsets[k]]), y = word_at(&p.y[offsets[k]]);
+        nothing = nothing && (no_memory_(x) || no_memory_(y) || words_.known(x, y));
+      }
       if (nothing) {
         ++out_.meaningless;
         return;

@@ -38,6 +38,8 @@ class Meanings {
   size_t width(int scalar) const { return bytes(scalar); }
 
   Match address(uint64_t x, uint64_t y) const;
+  // Whether x is an address in something of the first capture, or y of the second.
+  bool known(uint64_t x, uint64_t y) const;
   // How many bytes of the scalar, from its first, are the same in both captures.
   size_t same_bytes(int scalar) const;
   bool is(int scalar, uint64_t x, uint64_t y) const { return at(a_, scalar) == x && at(b_, scalar) == y; }

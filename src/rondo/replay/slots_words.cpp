@@ -40,6 +40,15 @@ Match Meanings::address(uint64_t x, uint64_t y) const {
   return best;
 }
 
+bool Meanings::known(uint64_t x, uint64_t y) const {
+  const auto holds = [](uint64_t base, uint64_t bytes, uint64_t at) { return at - base < bytes; };
+  for (int i : buffers_)
+    if (holds(at(a_, i), bytes(i), x) || holds(at(b_, i), bytes(i), y)) return true;
+  for (const Own& m : allocations_)
+    if (holds(m.first, m.bytes, x) || holds(m.second, m.bytes, y)) return true;
+  return false;
+}
+
 size_t Meanings::same_bytes(int scalar) const {
   const uint64_t differ = at(a_, scalar) ^ at(b_, scalar);
   size_t same = 0;
