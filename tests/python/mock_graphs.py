@@ -22,6 +22,7 @@ class GraphInfo:
     stack_traces: list
     constants: tuple
     placeholders: tuple
+    namespace: dict
 
 
 class BoxedRegion:

@@ -146,14 +146,6 @@ def test_dynamic_sizes_in_training():
             same_gradients(DOOR, mine, eager)
 
 
-def test_buckets_give_the_results_of_the_exact_sizes():
-    def use(x):
-        return torch.tanh(x) * 2
-
-    f = torch.compile(use, backend="rondo", dynamic=True, options={"policy": "always", "buckets": [16, 32, 64]})
-    agree(DOOR, f, use, lambda i: (randn(1 + (7 * i) % 60, 8, seed=i),), calls=60, graphs=False)
-
-
 # ---------------------------------------------------------------- parts that are no graph
 def test_a_graph_break_leaves_graphs_on_both_sides():
     def broken(x):

@@ -83,14 +83,13 @@ def infos():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"polcy": "auto"}, "unknown option 'polcy'.*policy, proof, tolerance, most_recordings, most_bytes, buckets"),
+        ({"polcy": "auto"}, "unknown option 'polcy'.*policy, proof, tolerance, most_recordings, most_bytes, report"),
         ({"policy": "sometimes"}, "policy.*'sometimes'.*\"auto\", \"always\" or \"never\""),
         ({"proof": True}, "proof.*expected \"exact\""),
         ({"tolerance": -1}, "tolerance.*at least 0"),
         ({"most_recordings": 0}, "most_recordings.*above 0"),
         ({"most_bytes": 1.5}, "most_bytes.*above 0"),
         ({"most_bytes": True}, "most_bytes.*above 0"),
-        ({"buckets": [8, 4]}, "buckets.*ascending"),
         ({"report": 3}, "report.*path"),
         ({"inductor": "max_autotune"}, "inductor.*dict"),
     ],
@@ -103,11 +102,9 @@ def test_an_option_that_is_none_is_named_with_what_is_allowed(options, words):
 
 
 def test_options_reach_the_region_and_the_library():
-    options = Options.parse({"policy": "always", "proof": "tolerance", "tolerance": 1e-3, "most_bytes": 1 << 20,
-                             "buckets": [8, 16]})
+    options = Options.parse({"policy": "always", "proof": "tolerance", "tolerance": 1e-3, "most_bytes": 1 << 20})
     assert json.loads(options.json()) == {"policy": "always", "proof": "tolerance", "tolerance": 1e-3,
                                           "most_recordings": 64, "most_bytes": 1 << 20}
-    assert options.buckets == [8, 16]
 
 
 def test_a_mode_of_inductor_is_taken_without_its_graphs():
@@ -560,6 +557,12 @@ def test_remedies_belong_to_their_reasons():
     has("uses cudagraph-unsafe unbacked symint: u0", "fixed size")
     has("disabling cudagraphs due to incompatible op aten._local_scalar_dense.default", ".item()")
     has("graph break: call of print", "fullgraph=True")
+    has("nothing of it is on a GPU", "no work on a GPU")
+    has("input 1 is on cpu, the work on cuda:0", "move the tensor to the GPU")
+    has("it uses a tensor on cpu that is no argument", "move the tensor to the GPU")
+    has("it writes to a tensor (8,) that is neither an argument nor held by the module", "buffer of the module")
+    has("an argument is a Generator: tensors, containers of tensors and plain values are understood", "dictionaries")
+    has("gradients go to parameters of a module that the function holds: give graphed() the module", "graphed(module)")
     assert _explain.remedy("something new").startswith("none known")
 
 
@@ -615,6 +618,18 @@ def test_a_graphed_callable_is_explained_by_its_regions():
         rondo_regions = [made_up()]
 
     assert "region Net.forward inference abcd" in str(rondo_backend.explain(Graphed()))
+
+
+def test_why_a_graphed_callable_and_its_regions_are_plain_is_explained():
+    class Graphed:
+        rondo_regions = [made_up()]
+        rondo_skips = ["more than 256 signatures: those that come now are plain"]
+
+    Graphed.rondo_regions[0].skips = ["input 1 is on cpu, the work on cuda:0"]
+    explained = rondo_backend.explain(Graphed())
+    assert [skip.reason for skip in explained.skips] == Graphed.rondo_skips + Graphed.rondo_regions[0].skips
+    text = str(explained)
+    assert "tensors without dimensions on the CPU" in text and "move the tensor to the GPU" in text
 
 
 def test_what_is_not_ours_is_said():

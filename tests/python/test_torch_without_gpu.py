@@ -76,6 +76,16 @@ def test_graphed_on_cpu_tensors_runs_plainly():
     """, **NO_GPU) == "right"
 
 
+def test_explain_says_why_a_graphed_function_is_plain():
+    said = run("""
+        import torch, rondo.torch
+        f = rondo.torch.graphed(lambda x: x * 2)
+        f(torch.ones(4))
+        print(rondo.torch.explain(f))
+    """, **NO_GPU)
+    assert "skip: nothing of it is on a GPU" in said and "remedy: there is no work on a GPU in it" in said
+
+
 def test_graphed_with_samples_on_the_cpu():
     assert run("""
         import torch, rondo.torch

@@ -86,7 +86,14 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
      "triton.cudagraphs out of options"),
     (r"max re-recording|data pointer changed|pending, uninvoked backwards|expected dead indices|cudagraph_capture_sizes",
      "does not happen with Rondo; another compiled function of this program runs with mode=\"reduce-overhead\""),
-    (r"nothing to capture|no part", "there is no work on a GPU in this graph"),
+    (r"nothing to capture|no part|nothing of it is on a GPU|no argument is on a GPU", "there is no work on a GPU in it"),
+    (r"signatures: those that come now", "pass numbers that are new at each call as tensors without dimensions on the CPU, "
+     "or as tensors on the GPU"),
+    (r"neither an argument nor held", "pass the tensor as an argument, or make it a buffer of the module"),
+    (r"tensors, containers of tensors and plain values", "pass tensors, numbers and texts in lists, tuples and "
+     "dictionaries"),
+    (r"give graphed\(\) the module", "graphed(module) in place of graphed(function)"),
+    (r"is on cpu|is on cuda|several devices|a tensor on", "move the tensor to the GPU of the work before the call"),
     (r"partition wrapper", "another library (vLLM) has set torch._inductor.utils.set_customized_partition_wrappers: "
      "compile outside of it"),
     (r"Rondo failed", "please report this, with the text: the call is right, without a graph"),
@@ -140,11 +147,19 @@ def explain_graphs(title: str, graphs: Iterable[Graph], more: Iterable[Skip] = (
     graphs = list(graphs)
     regions = [report for graph in graphs for region in graph.alive() for report in report_of(region)]
     skips = [*more, *(skip for graph in graphs for skip in graph.skips)]
+    skips += [skip for graph in graphs for skip in _skips_of(graph.alive())]
     return Explanation(title, regions, skips, len(graphs), sum(graph.loaded for graph in graphs))
 
 
 def explain_regions(title: str, regions: Iterable[Any], skips: Iterable[Skip] = ()) -> Explanation:
-    return Explanation(title, [report for region in regions for report in report_of(region)], list(skips))
+    regions = list(regions)
+    skips = [*skips, *_skips_of(regions)]
+    return Explanation(title, [report for region in regions for report in report_of(region)], skips)
+
+
+def _skips_of(regions: Iterable[Any]) -> list[Skip]:
+    """Why calls of these regions are plain, where the region was not asked."""
+    return [Skip(reason) for region in regions for reason in getattr(region, "skips", ())]
 
 
 def report_of(region: Any) -> list[dict[str, Any]]:

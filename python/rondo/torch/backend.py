@@ -52,7 +52,6 @@ class Options:
     tolerance: float = 1e-5
     most_recordings: int = 64
     most_bytes: int = 256 << 20
-    buckets: Any = None  # None, True, or sizes in ascending order
     report: Any = False  # True: explained on stderr when the process ends; a path: into that file
     inductor: Any = None  # a dict: options of torch._inductor.config for this compilation
 
@@ -72,15 +71,6 @@ class Options:
         for name in ("most_recordings", "most_bytes"):
             value = getattr(parsed, name)
             parsed._check(name, isinstance(value, int) and _number(value) and value > 0, "a whole number above 0")
-        sizes = parsed.buckets
-        parsed._check(
-            "buckets",
-            sizes is None or isinstance(sizes, bool) or (
-                isinstance(sizes, (list, tuple)) and len(sizes) > 0
-                and all(isinstance(size, int) and size > 0 for size in sizes) and list(sizes) == sorted(set(sizes))
-            ),
-            "None, True, or a list of sizes in ascending order",
-        )
         parsed._check("report", isinstance(parsed.report, (bool, str, os.PathLike)), "True, False or a path")
         parsed._check("inductor", parsed.inductor is None or isinstance(parsed.inductor, dict), "a dict")
         return parsed
@@ -565,7 +555,7 @@ def explain(fn: Any) -> _explain.Explanation:
     regions = getattr(fn, "rondo_regions", None)
     if regions is not None:
         return _explain.explain_regions(title, regions() if callable(regions) else regions,
-                                        getattr(fn, "rondo_skips", ()))
+                                        map(Skip, getattr(fn, "rondo_skips", ())))
     owner = _owner_of(fn)
     if owner is None:
         raise ValueError(
