@@ -128,7 +128,9 @@ def test_183451_parameters_that_move_at_each_call_are_not_recorded_anew(door, tr
     mine, eager = mlp(), mlp()
     f = door(mine)
     hold = []
-    with graphs_used():
+    # Without gradients cuBLAS leaves addresses of earlier calls in gaps of its kernels' parameters, and Rondo does not
+    # tell them from ones that the work remembers: plain, where that happens.
+    with graphs_used(0 if door.name == "graphed" and not train else 1):
         for i in range(40):
             for model in (mine, eager):
                 for p in model.parameters():

@@ -226,7 +226,7 @@ def sweep():
     """Frees pools that are not used any more."""
     if _dead:
         with _lock:
-            if not Device.capturing:
+            if not Device.capturing and not torch.cuda.is_current_stream_capturing():
                 _dead.clear()
 
 
@@ -311,6 +311,7 @@ def tensor_at(address: int, size, stride, dtype, device, storage_bytes: int, off
 
 def memory() -> dict:
     """Bytes that recordings work in, by device."""
+    sweep()
     return {
         f"cuda:{d.index}": {"pool_bytes": d.pool.bytes() if d.pool and d.pool.alive else 0,
                             "recordings": d.pool.alive if d.pool else 0}

@@ -134,6 +134,7 @@ class Frame:
         self.lock = threading.RLock()
         self.advance = 0  # of the random generator, by one call
         self.random_unclear = False
+        self.watched = True  # whether operators may be looked at while it runs
 
     def __call__(self, inputs: list):
         call = self.call
@@ -461,7 +462,7 @@ class _Work:
         try:
             with torch.no_grad():
                 # The second capture is only compared with the first. What uses no memory twice tells more.
-                keep = self.captured and self.needed < _MOST_KEPT
+                keep = self.captured and self.needed < _MOST_KEPT and frame.watched
                 alive, allocations, addresses = device.capture(
                     lambda: frame.fn(inputs), results_of, frame.advance != 0,
                     _capture.KeepAll(frame.owner.info.namespace) if keep else None,

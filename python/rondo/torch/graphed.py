@@ -151,6 +151,36 @@ class _Watch(TorchDispatchMode):
         }
 
 
+class _Compiled:
+    """The same of work that torch.compile takes part in, which gives up for good where operations are watched: what
+    modules hold, and what has changed of it."""
+
+    def __init__(self, inputs, modules):
+        self.inputs = {_storage(x): x for x in inputs if x.layout == torch.strided}
+        held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
+        self.externals = {
+            _storage(t): t
+            for t in held
+            if t is not None and t.layout == torch.strided and t.is_cuda and _storage(t) not in self.inputs
+        }
+        self.random = True  # perhaps
+        self.written: set[int] = set()
+        self.room = _MOST_COPIED
+        self.before: dict[int, tuple] = {}
+        for at, x in (*self.inputs.items(), *self.externals.items()):
+            if not isinstance(x, torch.nn.Parameter):
+                _Watch.copy(self, at, x)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def changed(self):
+        return _Watch.changed(self)
+
+
 def _bits(x):
     """Equal where the bytes are, not a number included."""
     x = x.detach()
@@ -178,9 +208,10 @@ class _Cell:
 
 
 def _search(root, wanted: set[int], most: int = 200_000):
-    """{id of a tensor: (container, key)} of the wanted tensors that can be reached from a function or module, and the
-    modules on the way."""
+    """{id of a tensor: (container, key)} of the wanted tensors that can be reached from a function or module, the
+    modules on the way, and whether something on the way is of torch.compile."""
     found, modules, seen, todo = {}, [], set(), [root]
+    compiled = False
 
     def offer(container, key, value):
         if isinstance(value, torch.Tensor):
@@ -201,8 +232,10 @@ def _search(root, wanted: set[int], most: int = 200_000):
         if isinstance(x, (tuple, set, frozenset)):
             todo.extend(v for v in x if not isinstance(v, (*_PLAIN, torch.Tensor)))
             continue
+        compiled = compiled or getattr(x, "_torchdynamo_orig_callable", None) is not None
         if isinstance(x, torch.nn.Module):
             modules.append(x)
+            compiled = compiled or getattr(x, "_compiled_call_impl", None) is not None
         inner = getattr(x, "__wrapped__", None)
         if inner is not None:
             todo.append(inner)
@@ -229,7 +262,7 @@ def _search(root, wanted: set[int], most: int = 200_000):
             if isinstance(attributes, dict):
                 for key, value in list(attributes.items()):
                     offer(attributes, key, value)
-    return found, modules
+    return found, modules, compiled
 
 
 class _Swapped:
@@ -314,7 +347,7 @@ class _Signature:
     def first(self, leaves, spec, tensors):
         with self.lock:
             inputs = [leaves[i] for i in tensors]
-            watch = _Watch(inputs)
+            watch = _Compiled(inputs, self.owner._submodules) if self.owner._has_compiled else _Watch(inputs)
             seen = {}
 
             def once(_):
@@ -351,7 +384,7 @@ class _Signature:
             if x.device != device:
                 raise CannotCapture(f"it uses a tensor on {x.device} that is no argument")
         wanted = {id(x) for x in externals}
-        places, _ = _search(self.owner.fn, wanted)
+        places, _, _ = _search(self.owner.fn, wanted)
         mutated = [i for i, x in enumerate(inputs) if _storage(x) in watch.written]
         swapped = []
         for k, x in enumerate(externals):
@@ -385,6 +418,7 @@ class _Signature:
         region = self.owner.region_on(device.index)
         frame = Frame(region, self.number, fn=work, static=range(count, count + len(externals)), mutated=mutated)
         frame.advance = advance
+        frame.watched = not self.owner._has_compiled
         frame.prepare(inputs + externals, flat)
         self.frame = frame
 
@@ -410,8 +444,8 @@ class Graphed:
         self._lock = threading.RLock()
         self._modules = weakref.WeakSet()
         self._training: list = []
-        _, modules = _search(fn, set())
-        self._submodules = modules
+        _, self._submodules, compiled = _search(fn, set())
+        self._has_compiled = bool(compile) or compiled
         if not isinstance(fn, torch.nn.Module):
             functools.update_wrapper(self, fn, updated=())
 
