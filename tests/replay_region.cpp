@@ -877,5 +877,46 @@ TEST_F(Regions, WhicheverCallFailsNewSignaturesAreRight) {
   std::printf("[   SWEEP  ] %ld faults in calls of new signatures\n", faults);
 }
 
+// ---------------------------------------------------------------- work that does not repeat itself
+
+// scale, by a factor that differs from launch to launch.
+void make_noisy(World* w, double by) {
+  w->fake.bodies["scale"] = [by, launch = 0](const fake::Launched& l) mutable {
+    const auto factor = static_cast<float>(World::number<float>(l, 20) * (1 + by * ++launch));
+    for (int i = 0; i < World::number<int>(l, 16); ++i) World::at(l, 8)[i] = factor * World::at(l, 0)[i];
+  };
+}
+
+TEST_F(Regions, ProofAutoTakesWorkThatDiffersFromRunToRunByLittle) {
+  for (const auto& [proof, by, replays] :
+       {std::tuple{Proof::exact, 1e-6, false}, std::tuple{Proof::auto_, 1e-6, true}, std::tuple{Proof::auto_, 1e-2, false}}) {
+    make_noisy(&w_, by);
+    Options o = always();
+    o.proof = proof;
+    Region step("noisy", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
+    const Floats x(w_, 64), y(w_, 64);
+    for (int call = 0; call < 6; ++call) step(w_.stream, in(x.data(), 64), out(y.data(), 64), 64);
+    const RegionReport r = step.report();
+    EXPECT_EQ(r.replays > 0, replays) << only(r).reason;
+    EXPECT_EQ(only(r).reason.find("not the same from run to run") != std::string::npos, true) << only(r).reason;
+  }
+}
+
+TEST_F(Regions, ProofAutoIsExactForWorkThatRepeatsItself) {
+  Options o = always();
+  o.proof = Proof::auto_;
+  int calls = 0;
+  Region step(
+      "counts",
+      [&](CUstream s, const float* x, float* y, int n) {
+        w_.do_scale(s, x, y, n, 3 + (++calls > 3 ? 1e-6f : 0.0f));  // other work in the plain run that proves
+      },
+      o);
+  const Floats x(w_, 64), y(w_, 64);
+  for (int call = 0; call < 6; ++call) step(w_.stream, in(x.data(), 64), out(y.data(), 64), 64);
+  EXPECT_EQ(step.report().replays, 0u);
+  EXPECT_NE(only(step.report()).reason.find("bytes differ"), std::string::npos) << only(step.report()).reason;
+}
+
 }  // namespace
 }  // namespace rondo::replay

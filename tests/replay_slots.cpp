@@ -685,5 +685,49 @@ TEST(Slots, WritingThemGivesTheWorkOfAnyArguments) {
   }
 }
 
+// ---------------------------------------------------------------- memory of a framework, gaps of structs
+
+constexpr uint64_t kOwnA = 0x7f1200100000, kOwnB = 0x7f3400200000;
+bool below(uint64_t word) { return word < 0x7f0000000000; }  // what a kernel cannot reach
+
+Discovery find_own(uint64_t x, uint64_t y, std::vector<Own> own, bool (*no_memory)(uint64_t)) {
+  return discover(image_of({kernel_node(words(kA0, x))}), kFirst, image_of({kernel_node(words(kB0, y))}), kSecond, {},
+                  own, no_memory);
+}
+
+TEST(Slots, MemoryOfTheWorksOwnStaysWhereItWasCaptured) {
+  const Discovery d = find_own(kOwnA + 64, kOwnB + 64, {{kOwnA, kOwnB, 512}}, nullptr);
+  EXPECT_TRUE(d.problems.empty());
+  ASSERT_EQ(d.slots.size(), 1u);
+  EXPECT_EQ(d.slots[0].argument, 0);
+}
+
+TEST(Slots, AResultInTheWorksOwnMemoryIsTheResult) {
+  std::vector<Argument> a = with(kFirst, buffer(kOwnA, 512)), b = with(kSecond, buffer(kOwnB, 512));
+  const std::vector<Own> own = {{kOwnA, kOwnB + 4096, 512}, {kOwnA, kOwnB, 512}};
+  const Discovery d = discover(image_of({kernel_node(words(kOwnA, kOwnA))}), a,
+                               image_of({kernel_node(words(kOwnB + 4096, kOwnB))}), b, {}, own, nullptr);
+  EXPECT_TRUE(d.problems.empty());
+  ASSERT_EQ(d.slots.size(), 1u) << "what lay there before is not the result";
+  EXPECT_EQ(d.slots[0].offset, 8u);
+}
+
+TEST(Slots, AWordInAGapMeansNothingWhereAProofFollows) {
+  // A number on both sides, an address on one, addresses of different things.
+  for (const auto& [x, y] : {std::pair<uint64_t, uint64_t>{0x48636950, 0x4863de30}, {0, 0x7f4444440000}, {kOwnA, kB1}}) {
+    const std::vector<Own> own = {{kOwnA, kOwnB, 512}};
+    const Discovery d = find_own(x, y, own, below);
+    EXPECT_TRUE(d.problems.empty()) << d.problems[0].text;
+    EXPECT_EQ(d.meaningless, 1u);
+    EXPECT_EQ(find_own(x, y, own, nullptr).problems.size(), 1u);
+  }
+}
+
+TEST(Slots, AddressesOfUnknownMemoryInBothCapturesMeanSomething) {
+  const Discovery d = find_own(0x7f5555550000, 0x7f6666660000, {{kOwnA, kOwnB, 512}}, below);
+  EXPECT_EQ(d.problems.size(), 1u);
+  EXPECT_EQ(d.meaningless, 0u);
+}
+
 }  // namespace
 }  // namespace rondo::replay

@@ -236,6 +236,7 @@ def _search(root, wanted: set[int], most: int = 200_000):
         if isinstance(x, torch.nn.Module):
             modules.append(x)
             compiled = compiled or getattr(x, "_compiled_call_impl", None) is not None
+            compiled = compiled or type(x).__name__ == "OptimizedModule"  # its module takes questions for its attributes
         inner = getattr(x, "__wrapped__", None)
         if inner is not None:
             todo.append(inner)

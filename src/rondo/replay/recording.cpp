@@ -83,6 +83,7 @@ struct Recording::State {
   size_t node_count = 0, kernels = 0;
   std::vector<uint32_t> nodes_of;
   uint64_t structure = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> edges;
 
   State(graph::Graph g, const Image& image)
       : driver(driver::driver()),
@@ -92,7 +93,8 @@ struct Recording::State {
         set_fill(driver.cuGraphExecMemsetNodeSetParams.raw()),
         node_count(image.nodes.size()),
         kernels(image.kernels),
-        structure(structure_of(image)) {
+        structure(structure_of(image)),
+        edges(image.edges) {
     RONDO_CU(driver, cuCtxGetCurrent(&context));
   }
 
@@ -285,6 +287,8 @@ bool Recording::share(Recording& other) {
   State& s = *state_;
   State& o = *other.state_;
   if (s.holder == o.holder || s.context != o.context || s.node_count != o.node_count) return false;
+  // The driver pairs nodes by edges, and we by their order.
+  if (s.edges != o.edges) return false;
   const std::vector<graph::NodeView> nodes = o.holder->exec.source().nodes();
   o.holder->owner = 0;  // its own again when it is patched next
   o.stale = true;
