@@ -282,6 +282,17 @@ def kernels(bench, step, count=2):
             return launches(json.load(file)["traceEvents"], count)
 
 
+def uses_compiled(bench, step):
+    """Whether a call goes through what torch.compile has made: Dynamo gives code up for good in some cases, and then
+    all modes are eager."""
+    from torch.profiler import ProfilerActivity, profile
+    sets = bench.sets(1)
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
+        step(sets.pop())
+        bench.wait()
+    return any("Torch-Compiled Region" in event.key for event in prof.key_averages())
+
+
 def launches(events, count):
     """Figures of one of `count` calls from a trace."""
     calls = [e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")]
@@ -355,6 +366,10 @@ def measure(entry, device, modes, *, count=7, seconds=1.5, settle_s=3.0, profile
             if "failed" not in found[mode]:
                 with attempt(found, mode, say):
                     bench.burst(step, 4)
+        for mode in ("inductor", "graphs", "rondo"):
+            if mode in steps and "failed" not in found[mode] and not uses_compiled(bench, steps[mode]):
+                found[mode]["failed"] = "torch.compile's code is not used any more"
+                say(f"{mode}: failed: {found[mode]['failed']}")
         steps = {mode: step for mode, step in steps.items() if "failed" not in found[mode]}
         bench.restore()
         gc.collect()

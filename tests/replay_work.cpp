@@ -131,6 +131,17 @@ TEST_F(ReplayWork, EachCallHasResultsOfItsOwn) {
   EXPECT_EQ(region->report().recordings[0].signature, "in 32 B, made 32 B");
 }
 
+TEST_F(ReplayWork, ProofAutoComparesResultsOfTheWorksOwn) {
+  Options o = always();
+  o.proof = Proof::auto_;
+  region = std::make_unique<RegionBase>("work", o);
+  bool replayed = false;
+  for (int k = 0; k < 4; ++k) {
+    EXPECT_EQ(at(call(static_cast<float>(10 * k), &replayed), 1), 6.0f * static_cast<float>(10 * k + 1));
+    EXPECT_EQ(replayed, k > 0) << region->report().recordings[0].reason;
+  }
+}
+
 TEST_F(ReplayWork, AResultGoesWhereTheCallerSays) {
   bool replayed = false;
   call(0, &replayed);
