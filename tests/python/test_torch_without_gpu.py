@@ -161,3 +161,18 @@ def test_options_that_are_none_are_refused_when_the_callable_is_made(wrong):
 def test_what_is_no_function_is_refused():
     with pytest.raises(TypeError):
         rondo.torch.graphed(3)
+
+
+def test_transforms_and_dispatch_modes_see_the_work():
+    code = """
+import torch, rondo.torch
+from torch.utils.flop_counter import FlopCounterMode
+f = rondo.torch.graphed(lambda x: x @ x)
+x = torch.randn(3, 4, 4)
+assert torch.allclose(torch.vmap(f)(x), x @ x)
+for _ in range(3):
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        f(x[0])
+    assert counter.get_total_flops() == 2 * 4 ** 3
+"""
+    run(code)
