@@ -323,11 +323,17 @@ int rondo_region_reset(rondo_region* region) {
 }
 
 int rondo_report_json(const rondo_region* region, char** text) {
-  return guarded([&] { *given(text, "rondo_report_json", "text") = copy(replay::json(reports_of(region))); });
+  return guarded([&] {
+    char** const to = given(text, "rondo_report_json", "text");  // first: what is copied for nobody is lost
+    *to = copy(replay::json(reports_of(region)));
+  });
 }
 
 int rondo_report_text(const rondo_region* region, char** text) {
-  return guarded([&] { *given(text, "rondo_report_text", "text") = copy(replay::text(reports_of(region))); });
+  return guarded([&] {
+    char** const to = given(text, "rondo_report_text", "text");
+    *to = copy(replay::text(reports_of(region)));
+  });
 }
 
 void rondo_free(void* text) { std::free(text); }
