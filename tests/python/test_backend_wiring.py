@@ -85,7 +85,7 @@ def infos():
     [
         ({"polcy": "auto"}, "unknown option 'polcy'.*policy, proof, tolerance, most_recordings, most_bytes, report"),
         ({"policy": "sometimes"}, "policy.*'sometimes'.*\"auto\", \"always\" or \"never\""),
-        ({"proof": True}, "proof.*expected \"exact\""),
+        ({"proof": True}, "proof.*expected \"auto\", \"exact\""),
         ({"tolerance": -1}, "tolerance.*at least 0"),
         ({"most_recordings": 0}, "most_recordings.*above 0"),
         ({"most_bytes": 1.5}, "most_bytes.*above 0"),

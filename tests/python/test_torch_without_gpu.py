@@ -176,3 +176,189 @@ for _ in range(3):
     assert counter.get_total_flops() == 2 * 4 ** 3
 """
     run(code)
+
+
+# ---------------------------------------------------------------- what a signature holds
+def signatures_of(f, *calls):
+    for args in calls:
+        f(*args)
+    return len(f.signatures)
+
+
+def test_values_that_are_equal_and_not_the_same_are_signatures_of_their_own():
+    x, z = torch.ones(3), torch.ones(3, dtype=torch.complex64)
+
+    class Foo(torch.Tensor):
+        pass
+
+    assert signatures_of(rondo.torch.graphed(lambda x, s: x / s), (x, 0.0), (x, -0.0)) == 2
+    assert signatures_of(rondo.torch.graphed(lambda x, s: x * s), (x, 1), (x, True), (x, 1.0)) == 3
+    assert signatures_of(rondo.torch.graphed(lambda x, s: x * s), *((x, float("nan")) for _ in range(4))) == 1
+    assert signatures_of(rondo.torch.graphed(lambda x: x * 2), (z,), (z.conj(),)) == 2
+    assert signatures_of(rondo.torch.graphed(lambda x: x * 2), (x,), (z.conj().imag.contiguous(),), (torch._neg_view(x),)) == 2
+    assert signatures_of(rondo.torch.graphed(lambda x: x * 2), (x,), (x.as_subclass(Foo),)) == 2
+
+
+def test_grad_mode_is_part_of_a_signature():
+    f, x = rondo.torch.graphed(lambda x: x * 2), torch.ones(3)
+    f(x)
+    with torch.no_grad():
+        f(x)
+    assert len(f.signatures) == 2
+
+
+def test_precision_set_by_the_new_names_is_no_error():
+    assert run("""
+        import torch, rondo.torch
+        f, x = rondo.torch.graphed(lambda x: x * 2), torch.ones(3)
+        for precision in ("tf32", "ieee"):
+            torch.backends.cuda.matmul.fp32_precision = precision
+            assert torch.equal(f(x), x * 2)
+        print(len(f.signatures))
+    """, **NO_GPU) == "2"
+
+
+def test_results_that_are_more_than_their_memory_are_no_results_of_a_graph():
+    from rondo.torch._capture import CannotCapture
+    from rondo.torch._region import _Results
+
+    class Foo(torch.Tensor):
+        pass
+
+    x, z = torch.ones(3), torch.ones(3, dtype=torch.complex64)
+    for y in (z.conj(), (z * 2).conj(), torch._neg_view(x * 2), (x * 2).as_subclass(Foo)):
+        with pytest.raises(CannotCapture, match="result 0"):
+            _Results([x, z], [y], x.device)
+
+
+def test_an_instance_with_a_decorated_method_is_freed_and_copied():
+    import copy
+    import weakref
+
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(3, 3)
+
+        @rondo.torch.graphed
+        def twice(self, x):
+            return self.inner(x) * 2
+
+    holder, x = Holder(), torch.ones(3)
+    holder.twice(x)
+    assert holder.twice is holder.twice
+    for other in (copy.deepcopy(holder), copy.copy(holder)):
+        assert other.twice.fn.__self__ is other
+    del other
+    gone = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert gone() is None
+
+
+# ---------------------------------------------------------------- what is held, with the CPU taken for the GPU
+class StandIn:
+    """A frame whose capture is a call on copies."""
+
+    def __init__(self, region, number, fn, static, mutated):
+        self.fn, self.mutated = fn, mutated
+
+    def prepare(self, inputs, flat):
+        self.inputs = inputs
+
+    def __call__(self, inputs):
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.fn(inputs)
+
+    def capture(self):
+        copies = [x.detach().clone() for x in self.inputs]
+        self.fn(copies)
+        return copies
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    import sys
+
+    module = sys.modules["rondo.torch.graphed"]
+    monkeypatch.setattr(module, "_GPU", "cpu")
+    monkeypatch.setattr(module, "Frame", StandIn)
+    monkeypatch.setattr(module.Graphed, "region_on", lambda self, device: None)
+
+
+def only(f):
+    (signature,) = f.signatures.values()
+    return signature
+
+
+class Cache(torch.nn.Module):
+    """Two caches in one storage."""
+
+    def __init__(self):
+        super().__init__()
+        both = torch.zeros(2, 4)
+        self.keys, self.values = both[0], both[1]
+        self.unused = both
+
+    def forward(self, x):
+        self.keys.add_(x)
+        self.values.add_(x * 2)
+        return self.keys + self.values
+
+
+def test_written_tensors_that_share_a_storage_are_each_exchanged_in_a_capture(on_the_cpu):
+    f = rondo.torch.graphed(Cache())
+    x = torch.ones(4)
+    with torch.no_grad():
+        f(x)
+        frame = only(f).frame
+        assert len(frame.mutated) == 2
+        copies = frame.capture()
+    assert torch.equal(f.module.keys, x) and torch.equal(f.module.values, x * 2), "a capture worked on what is held"
+    assert sorted(c[0].item() for c in copies[1:]) == [2.0, 4.0]
+
+
+def test_what_is_written_beside_an_argument_is_refused(on_the_cpu):
+    held = torch.zeros(2, 4)
+    beside = [(held[1],)]  # in a tuple: nobody can put another tensor there
+    f = rondo.torch.graphed(lambda x: beside[0][0].add_(x) + 1)
+    with torch.no_grad():
+        f(held[0])
+    assert "it writes to memory" in only(f).plain
+
+
+def test_a_module_that_was_replaced_is_noticed(on_the_cpu):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Linear(4, 4)))
+    f, x = rondo.torch.graphed(model), torch.randn(3, 4)
+    with torch.no_grad():
+        for change in (lambda: None, lambda: model.__setitem__(1, torch.nn.GELU()),
+                       lambda: model.__setitem__(2, torch.nn.Sequential(torch.nn.Linear(4, 4))),
+                       lambda: model[2].__setitem__(0, torch.nn.Linear(4, 4))):
+            change()
+            for _ in range(3):
+                assert torch.equal(f(x), model(x))
+            assert only(f).frame.calls == 2  # the first is plain
+            assert {id(p) for p in model.parameters()} == {id(p) for p in only(f).frame.externals}
+
+
+def test_a_module_that_a_function_finds_later_is_known(on_the_cpu):
+    later = []
+    f, x = rondo.torch.graphed(lambda x: later[0](x)), torch.ones(4)
+    later.append(torch.nn.Dropout(0.5))
+    with torch.no_grad():
+        later[0].eval()
+        f(x), f(x)
+        later[0].train()
+        f(x)
+    assert len(f.signatures) == 2
+
+
+def test_gradients_of_a_tensor_that_is_held_are_not_lost(on_the_cpu):
+    w, x = torch.ones(4, requires_grad=True), torch.ones(4)
+    f = rondo.torch.graphed(lambda x: x * w)
+    with torch.no_grad():
+        f(x), f(x)
+    for i in range(3):
+        f(x).sum().backward()
+        assert torch.equal(w.grad, x * (i + 1))
+    assert any("gradients go to a tensor" in why for why in f.skips)

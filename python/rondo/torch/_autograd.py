@@ -45,6 +45,13 @@ class WithGrad:
             why = "gradients through graphed(compile=...): use torch.compile(backend=\"rondo\")"
         elif not module and self.owner._trained():
             why = "gradients go to parameters of a module that the function holds: give graphed() the module"
+        else:
+            from .graphed import _search
+
+            mine = {id(t) for t in (*fn.parameters(), *fn.buffers())} if module else set()
+            for t, _ in _search(fn, lambda t: t.requires_grad).tensors.values():
+                if id(t) not in mine:
+                    why = "gradients go to a tensor that the function holds: pass it as an argument, or make it a parameter"
         if why:
             self.owner.skip(why)
             self.plain = True

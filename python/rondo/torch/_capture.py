@@ -135,11 +135,12 @@ class Device:
             try:
                 results = work()
                 found = results_of(results)
-            except Exception as e:
+            except BaseException as e:  # an interrupt, too, must not leave the thread capturing
                 try:
                     _core.graph_destroy(capture.end())
                 except _core.DeviceError as broken:
-                    raise CannotCapture(f"{where(e)}. {broken}") from e
+                    if isinstance(e, Exception):
+                        raise CannotCapture(f"{where(e)}. {broken}") from e
                 raise
             return None, capture.end(), results, found
 

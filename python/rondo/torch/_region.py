@@ -28,6 +28,7 @@ _BITS = {t: struct.Struct("I" if t.itemsize == 4 else "Q") for t in _NUMBERS}
 _MOST_FRAMES = 256
 _MOST_KEPT = 4 << 30  # bytes of intermediates that a second capture keeps apart
 _raw_stream = torch._C._cuda_getCurrentRawStream if hasattr(torch._C, "_cuda_getCurrentRawStream") else None
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
 _same_addresses = getattr(torch._C, "_tensors_data_ptrs_at_indices_equal", None)
 _empty_cuda = getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cuda", None)
 
@@ -140,6 +141,9 @@ class Frame:
         call = self.call
         if call is None:
             return self.first(inputs)
+        if self.several and _current_device() != self.device:  # results are made on the current one
+            with torch.cuda.device(self.device):
+                return self(inputs)
         static = self.static
         if static and not _same_addresses(inputs, self.static_addresses, static):
             with self.lock:
@@ -179,7 +183,8 @@ class Frame:
         with self.lock:
             if self.call is not None:
                 return self(inputs)
-            if self.plain:
+            # The generator does not tell where it is while somebody captures.
+            if self.plain or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
                 return self.fn(inputs)
             before = list(inputs)
             random = self.random_offset()
@@ -200,6 +205,7 @@ class Frame:
         if _raw_stream is None or _same_addresses is None:
             raise CannotCapture(f"torch {torch.__version__} lacks what is needed: expected 2.9 to 2.11")
         self.device = info.device_index
+        self.several = _current_device is not None and torch.cuda.device_count() > 1
         self.torch_device = torch.device("cuda", self.device)
         tensors = [i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor)]
         # A number on the host that kernels take as a parameter.
@@ -214,6 +220,8 @@ class Frame:
                 raise CannotCapture(f"input {i} is sparse ({x.layout})")
             if type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
                 raise CannotCapture(f"input {i} is a {type(x).__name__}, which is more than its memory")
+            if x.is_quantized:
+                raise CannotCapture(f"input {i} is quantized")
             if x.is_conj() or x.is_neg():
                 raise CannotCapture(f"input {i} is a conjugate or negative view: .resolve_conj() makes it plain")
         self.results = _Results(inputs, outputs, self.torch_device)
@@ -319,6 +327,12 @@ class _Results:
             if any(y is before for before in outputs[:k]):
                 self.build.append(("again", next(i for i, before in enumerate(outputs) if before is y)))
                 continue
+            if type(y) is not torch.Tensor:
+                raise CannotCapture(f"result {k} is a {type(y).__name__}, which is more than its memory")
+            if y.is_conj() or y.is_neg():
+                raise CannotCapture(f"result {k} is a conjugate or negative view: .resolve_conj() makes it plain")
+            if y.is_quantized:
+                raise CannotCapture(f"result {k} is quantized")
             storage = y.untyped_storage()
             kind, which = owners.get(storage.data_ptr(), (None, 0)) if storage.nbytes() else (None, 0)
             if kind == "input":
@@ -387,6 +401,8 @@ class _Results:
         for k, (y, b) in enumerate(zip(outputs, self.build)):
             if isinstance(y, torch.Tensor) != (b[0] != "value"):
                 raise CannotCapture(f"result {k} is of another kind in {what}")
+            if b[0] in ("made", "part", "view") and (y.is_conj() or y.is_neg()):
+                raise CannotCapture(f"result {k} is a conjugate or negative view in {what}")
             if b[0] == "value":
                 if y != b[1] and not (y != y and b[1] != b[1]):
                     raise CannotCapture(f"result {k} is {y!r} in {what}, and was {b[1]!r}: it changes from call to call")

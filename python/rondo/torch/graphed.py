@@ -12,19 +12,20 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-import weakref
 
 import torch
+from torch.utils import _device as _default
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _core
 from ._capture import CannotCapture, Device
-from ._region import BoxedRegion, Frame, GraphInfo, Options
+from ._region import BoxedRegion, Frame, GraphInfo, Options, _layout
 
 _PLAIN = (int, float, bool, str, bytes, type(None), complex)
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _NAMES: dict[str, int] = {}
+_GPU = "cuda"  # the type of device whose work is recorded
 _MOST_SIGNATURES = 256
 _MOST_COPIED = 256 << 20  # bytes that the first call of a signature keeps, to see what it changes
 
@@ -109,6 +110,7 @@ class _Watch(TorchDispatchMode):
         self.externals: dict[int, torch.Tensor] = {}
         self.written: set[int] = set()
         self.fresh: set[int] = set()
+        self.extents: dict[int, set] = {}  # what was touched of storages that were there before
         self.keep: list = []  # a storage's number is one as long as it lives
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -124,8 +126,10 @@ class _Watch(TorchDispatchMode):
                     self.externals[at] = t
                     if not isinstance(t, torch.nn.Parameter):
                         self.copy(at, t)
-                if writes and at not in self.fresh:
-                    self.written.add(at)
+                if at not in self.fresh:
+                    self.extents.setdefault(at, set()).add((t.data_ptr(), _layout(t).bytes))
+                    if writes:
+                        self.written.add(at)
         self.random = self.random or torch.Tag.nondeterministic_seeded in func.tags
         out = func(*args, **kwargs)
         for t in out if isinstance(out, (list, tuple)) else (out,):
@@ -139,7 +143,7 @@ class _Watch(TorchDispatchMode):
     # Not all operators say what they write (those of batch normalisation do not): what was there before is compared.
     def copy(self, at, x):
         bytes = x.untyped_storage().nbytes()
-        if x.device.type == "cuda" and bytes <= self.room:
+        if x.device.type == _GPU and bytes <= self.room:
             self.room -= bytes
             with torch.no_grad():
                 self.before[at] = (x, torch.clone(x.detach()))
@@ -161,9 +165,10 @@ class _Compiled:
         self.externals = {
             _storage(t): t
             for t in held
-            if t is not None and t.layout == torch.strided and t.is_cuda and _storage(t) not in self.inputs
+            if t is not None and t.layout == torch.strided and t.device.type == _GPU and _storage(t) not in self.inputs
         }
         self.random = True  # perhaps
+        self.extents: dict[int, set] = {}  # not known
         self.written: set[int] = set()
         self.room = _MOST_COPIED
         self.before: dict[int, tuple] = {}
@@ -207,63 +212,103 @@ class _Cell:
         self.cell.cell_contents = value
 
 
-def _search(root, wanted: set[int], most: int = 200_000):
-    """{id of a tensor: (container, key)} of the wanted tensors that can be reached from a function or module, the
-    modules on the way, and whether something on the way is of torch.compile."""
-    found, modules, seen, todo = {}, [], set(), [root]
-    compiled = False
+class _Found:
+    """What can be reached from a function or module. `tensors`: {id: (tensor, [(container, key), ...])} of those whose
+    storage is wanted; `modules`; `compiled`: whether something on the way is of torch.compile."""
 
-    def offer(container, key, value):
+    def __init__(self):
+        self.tensors: dict[int, tuple] = {}
+        self.modules: list = []
+        self.compiled = False
+        self.links: dict[int, tuple] = {}  # by id: the container, key and object, and the id of what has the container
+        self.owner: dict[int, int] = {}  # by id of a container: of what has it
+
+    def way(self, at) -> list:
+        """(container, key, object) of all that lies between the root and the object of this id."""
+        out = []
+        while at in self.links:
+            container, key, x, at = self.links[at]
+            # Modules never give these to another.
+            if container is not None and key not in ("_modules", "_parameters", "_buffers"):
+                out.append((container, key, x))
+        return out
+
+
+def _lists(entries):
+    """Three lists for _core.identical(), of (container, key, object), each once."""
+    entries = list({(id(c), k): (c, k, x) for c, k, x in entries}.values())
+    return [c for c, _, _ in entries], [k for _, k, _ in entries], [x for _, _, x in entries]
+
+
+def _search(root, wanted=lambda t: False, most: int = 200_000) -> _Found:
+    out, seen, todo, alive = _Found(), set(), [root], []
+
+    def go(x, parent, container=None, key=None):
+        if id(x) not in seen and id(x) not in out.links and x is not root:
+            out.links[id(x)] = (container, key, x, id(parent))
+        todo.append(x)
+
+    def offer(parent, container, key, value):
         if isinstance(value, torch.Tensor):
-            if id(value) in wanted:
-                found.setdefault(id(value), (container, key))
+            if wanted(value):
+                out.tensors.setdefault(id(value), (value, []))[1].append((container, key))
+                out.owner[id(container)] = id(parent)
         elif not isinstance(value, (*_PLAIN, type, torch.dtype, torch.device)):
-            todo.append(value)
+            go(value, parent, container, key)
 
     while todo and len(seen) < most:
         x = todo.pop()
         if id(x) in seen:
             continue
         seen.add(id(x))
+        alive.append(x)  # its number is one as long as it lives
+        if isinstance(x, Graphed):
+            go(x.fn, x)
+            continue
         if isinstance(x, (list, dict)):
-            for key, value in enumerate(x) if isinstance(x, list) else x.items():
-                offer(x, key, value)
+            for key, value in enumerate(x) if isinstance(x, list) else list(x.items()):
+                offer(x, x, key, value)
             continue
         if isinstance(x, (tuple, set, frozenset)):
-            todo.extend(v for v in x if not isinstance(v, (*_PLAIN, torch.Tensor)))
+            for v in x:
+                if not isinstance(v, (*_PLAIN, torch.Tensor)):
+                    go(v, x)
             continue
-        compiled = compiled or getattr(x, "_torchdynamo_orig_callable", None) is not None
+        out.compiled = out.compiled or getattr(x, "_torchdynamo_orig_callable", None) is not None
         if isinstance(x, torch.nn.Module):
-            modules.append(x)
-            compiled = compiled or getattr(x, "_compiled_call_impl", None) is not None
-            compiled = compiled or type(x).__name__ == "OptimizedModule"  # its module takes questions for its attributes
+            out.modules.append(x)
+            out.compiled = out.compiled or getattr(x, "_compiled_call_impl", None) is not None
+            # Its module takes questions for its attributes.
+            out.compiled = out.compiled or type(x).__name__ == "OptimizedModule"
         inner = getattr(x, "__wrapped__", None)
         if inner is not None:
-            todo.append(inner)
+            go(inner, x)
         if hasattr(x, "__self__") and hasattr(x, "__func__"):
-            todo.extend((x.__self__, x.__func__))
+            go(x.__self__, x)
+            go(x.__func__, x)
             continue
         if isinstance(x, functools.partial):
-            todo.extend((x.func, list(x.args), x.keywords))
+            for part in (x.func, list(x.args), x.keywords):
+                go(part, x)
             continue
         code = getattr(x, "__code__", None)
         if code is not None:
             for cell in x.__closure__ or ():
                 try:
-                    offer(_Cell(cell), 0, cell.cell_contents)
+                    offer(x, _Cell(cell), 0, cell.cell_contents)
                 except ValueError:  # an empty cell
                     pass
             for name in code.co_names:
                 if name in x.__globals__:
-                    offer(x.__globals__, name, x.__globals__[name])
+                    offer(x, x.__globals__, name, x.__globals__[name])
             continue
         module = getattr(type(x), "__module__", "")
         if isinstance(x, torch.nn.Module) or not module.startswith(("torch", "builtins")):
             attributes = getattr(x, "__dict__", None)
             if isinstance(attributes, dict):
                 for key, value in list(attributes.items()):
-                    offer(attributes, key, value)
-    return found, modules, compiled
+                    offer(x, attributes, key, value)
+    return out
 
 
 class _Swapped:
@@ -282,6 +327,19 @@ class _Swapped:
             container[key] = t
 
 
+class _Anew(Exception):
+    """The function has other modules than were known: signatures begin anew."""
+
+
+def _same_memory(t, storages) -> bool:
+    if type(t) not in (*_TENSORS, torch.nn.Buffer) or t.layout != torch.strided or t.is_neg() or t.is_conj():
+        return False
+    try:
+        return _storage(t) in storages
+    except (NotImplementedError, RuntimeError):  # it has none
+        return False
+
+
 # ---- a call of one signature
 
 
@@ -298,13 +356,14 @@ class _Signature:
     def call(self, leaves, spec, tensors):
         if self.plain is not None:
             return self.owner.run(leaves, spec)
-        if self.frame is None:
+        frame = self.frame  # other threads may replace it, and it takes the externals that it was made for
+        if frame is None:
             return self.first(leaves, spec, tensors)
         if not self.unchanged():
             with self.lock:
                 self.frame = None
             return self.first(leaves, spec, tensors)
-        outputs = self.frame([leaves[i] for i in tensors] + self.externals)
+        outputs = frame([leaves[i] for i in tensors] + frame.externals)
         return pytree.tree_unflatten(outputs, self.out_spec)
 
     # ---- calls with tensors only, like the last one
@@ -316,10 +375,11 @@ class _Signature:
         self.shapes = [(tuple(x.shape), x.stride(), x.dtype, x.get_device()) for x in args]
         self.modes = _modes()
         modules = [m.__dict__ for m in self.owner._submodules]
+        structure = self.owner._structure
         self.places = [
-            modules + self.containers,
-            ["training"] * len(modules) + self.keys,
-            [m["training"] for m in modules] + self.held,
+            modules + structure[0] + self.containers,
+            ["training"] * len(modules) + structure[1] + self.keys,
+            [m["training"] for m in modules] + structure[2] + self.held,
         ]
         self.single = self.out_spec.is_leaf()
         return True
@@ -334,6 +394,8 @@ class _Signature:
                 or x.shape != shape
                 or x.stride() != stride
                 or x.get_device() != device
+                or x.is_neg()
+                or (dtype.is_complex and x.is_conj())
             ):
                 return False
         return self.modes == _modes() and _core.identical(*self.places)
@@ -358,7 +420,7 @@ class _Signature:
                 seen["out"] = out
                 return flat
 
-            on = next((x.device.index for x in inputs if x.device.type == "cuda"), None)
+            on = next((x.device.index for x in inputs if x.device.type == _GPU), None)
             if on is None and torch.cuda.is_available():
                 on = torch.cuda.current_device()
             device = None if on is None else Device.of(on)
@@ -367,59 +429,89 @@ class _Signature:
             advance = device.random_offset() - before if device and watch.random else 0
             watch.written = watch.changed()
             try:
+                if torch.is_grad_enabled() and any(
+                    isinstance(t, torch.Tensor) and t.requires_grad and not isinstance(t, torch.nn.Parameter)
+                    for t in (*flat, *inputs, *(x for at, x in watch.externals.items() if at in watch.written))
+                ):
+                    raise CannotCapture("gradients go to a tensor that the function holds: pass it as an argument")
                 self.prepare(inputs, leaves, spec, tensors, watch, flat, seen["spec"], advance)
+            except _Anew:
+                pass
             except CannotCapture as e:
                 self.plain = str(e)
                 self.owner.skip(self.plain)
             return seen["out"]
 
     def prepare(self, inputs, leaves, spec, tensors, watch, flat, out_spec, advance):
-        devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == "cuda"}
+        devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == _GPU}
         if not devices:
             raise CannotCapture("nothing of it is on a GPU")
         if len(devices) > 1:
             raise CannotCapture("it works on several devices: " + ", ".join(sorted(map(str, devices))))
         device = devices.pop()
-        externals = [x for x in watch.externals.values() if x.device.type == "cuda" or x.dim() > 0]
+        externals = [x for x in watch.externals.values() if x.device.type == _GPU or x.dim() > 0]
         for x in externals:
             if x.device != device:
                 raise CannotCapture(f"it uses a tensor on {x.device} that is no argument")
-        wanted = {id(x) for x in externals}
-        places, _, _ = _search(self.owner.fn, wanted)
+        for at in watch.written:
+            x = watch.inputs.get(at, watch.externals.get(at))
+            if x is not None and x.device.type != _GPU:
+                raise CannotCapture(f"it writes to a tensor on {x.device}, which a replay does not")
+        # All that is held and used of the same memory: each has a place of its own, and may be replaced by itself.
+        wanted = {_storage(x) for x in externals} | watch.written
+        found = _search(self.owner.fn, lambda t: _same_memory(t, wanted))
+        if self.owner._look(found):
+            raise _Anew
+        used = watch.extents
+        held = [
+            x for x, _ in found.tensors.values()
+            if _storage(x) not in used or (x.data_ptr(), _layout(x).bytes) in used[_storage(x)]
+        ]
+        held_in = {_storage(x) for x in held}
+        externals = [*held, *(x for x in externals if _storage(x) not in held_in)]
+        externals = [x for x in externals if not any(x is y for y in inputs)]
         mutated = [i for i, x in enumerate(inputs) if _storage(x) in watch.written]
+        for at in watch.written:
+            given = [(x.data_ptr(), _layout(x).bytes) for x in (*inputs, *externals) if _storage(x) == at]
+            for begin, size in watch.extents.get(at, ()):
+                if not any(b <= begin and begin + size <= b + n for b, n in given):
+                    raise CannotCapture(
+                        "it writes to memory of which it uses more than arguments and held tensors: pass the whole of it"
+                    )
         swapped = []
         for k, x in enumerate(externals):
             if _storage(x) in watch.written:
-                if id(x) not in places:
+                if id(x) not in found.tensors:
                     raise CannotCapture(
                         f"it writes to a tensor {tuple(x.shape)} that is neither an argument nor held by the module: pass it as an argument"
                     )
                 swapped.append(k)
                 mutated.append(len(inputs) + k)
         count = len(inputs)
-        place = [places.get(id(x)) for x in externals]
+        place = [found.tensors[id(x)][1] if id(x) in found.tensors else [] for x in externals]
+        swaps = [(p, count + k) for k in swapped for p in place[k]]
 
         def work(all_inputs):
             values = list(leaves_template)
             for i, t in zip(tensors, all_inputs):
                 values[i] = t
-            with _Swapped([place[k] for k in swapped], [all_inputs[count + k] for k in swapped]):
+            with _Swapped([p for p, _ in swaps], [all_inputs[k] for _, k in swaps]):
                 out = self.owner.run(values, spec)
             return pytree.tree_flatten(out)[0]
 
         leaves_template = list(leaves)
         for i in tensors:
             leaves_template[i] = None
-        self.externals = externals
-        held = [(p, x) for p, x in zip(place, externals) if p is not None]
-        self.containers = [p[0] for p, _ in held]
-        self.keys = [p[1] for p, _ in held]
-        self.held = [x for _, x in held]
+        entries = [(c, k, x) for where, x in zip(place, externals) for c, k in where]
+        for container, _, _ in list(entries):
+            entries += found.way(found.owner[id(container)])
+        self.containers, self.keys, self.held = _lists(entries)
         self.out_spec = out_spec
         region = self.owner.region_on(device.index)
         frame = Frame(region, self.number, fn=work, static=range(count, count + len(externals)), mutated=mutated)
         frame.advance = advance
         frame.watched = not self.owner._has_compiled
+        frame.externals = externals
         frame.prepare(inputs + externals, flat)
         self.frame = frame
 
@@ -433,7 +525,7 @@ class Graphed:
         self.name = _unique(name or getattr(fn, "__qualname__", type(fn).__name__))
         self._run = fn
         self._compile, self._dynamic = compile, dynamic
-        self._bound: dict[int, Graphed] = {}
+        self._bound: dict = {}
         self._grads: dict = {}
         if compile:
             how = dict(compile) if isinstance(compile, dict) else {}
@@ -443,10 +535,10 @@ class Graphed:
         self.skips: list[str] = []
         self._regions: dict[int, BoxedRegion] = {}
         self._lock = threading.RLock()
-        self._modules = weakref.WeakSet()
-        self._training: list = []
-        _, self._submodules, compiled = _search(fn, set())
-        self._has_compiled = bool(compile) or compiled
+        self._submodules: list = []
+        self._structure: tuple = ([], [], [])
+        self._has_compiled = bool(compile)
+        self._look(_search(fn))
         if not isinstance(fn, torch.nn.Module):
             functools.update_wrapper(self, fn, updated=())
 
@@ -487,12 +579,17 @@ class Graphed:
         """A method: each instance has recordings of its own, as long as it lives."""
         if instance is None:
             return self
-        bound = self._bound.get(id(instance))
-        if bound is None:
-            bound = Graphed(self.fn.__get__(instance, owner), self.options, self.name, self._compile, self._dynamic)
-            self._bound[id(instance)] = bound
-            weakref.finalize(instance, self._bound.pop, id(instance), None)
-        return bound
+        # The instance has it, so that it goes with the instance, which it holds.
+        try:
+            all_bound = instance.__dict__
+        except AttributeError:
+            all_bound = self._bound
+        key = f"_rondo_{id(self)}" if all_bound is not self._bound else id(instance)
+        bound = all_bound.get(key)
+        if bound is None or bound.method.fn.__self__ is not instance or bound.of is not self:
+            method = Graphed(self.fn.__get__(instance, owner), self.options, self.name, self._compile, self._dynamic)
+            bound = all_bound[key] = _Bound(self, method)
+        return bound.method
 
     def reset(self):
         """Forgets recordings and decisions."""
@@ -503,6 +600,23 @@ class Graphed:
                 r.region.reset()
 
     # ---- calls
+
+    def _look(self, found: _Found) -> bool:
+        """Which modules the function has, and where it has them from. Whether they are others than they were: then all
+        that was recorded is of another function."""
+        with self._lock:
+            modules = found.modules
+            structure = _lists([entry for m in modules for entry in found.way(id(m))])
+            same = len(modules) == len(self._submodules) and all(a is b for a, b in zip(modules, self._submodules))
+            same = same and len(structure[2]) == len(self._structure[2])
+            self._has_compiled = self._has_compiled or found.compiled
+            if same and all(a is b for a, b in zip(structure[2], self._structure[2])):
+                return False
+            self._submodules, self._structure = modules, structure
+            self.signatures.clear()
+            self._grads.clear()
+            self._last = None
+            return True
 
     def region_on(self, device: int) -> BoxedRegion:
         region = self._regions.get(device)
@@ -518,11 +632,13 @@ class Graphed:
 
     def __call__(self, *args, **kwargs):
         last = self._last
-        if last is not None and not kwargs and last.fits(args):
-            outputs = last.frame([*args, *last.externals])
+        if last is not None and not kwargs and (frame := last.frame) is not None and last.fits(args):
+            outputs = frame([*args, *frame.externals])
             return outputs[0] if last.single else last.unflatten(outputs)
         if self.options.policy == "never" or _looked_at():
             return self._run(*args, **kwargs)
+        if not _core.identical(*self._structure):
+            self._look(_search(self.fn))
         leaves, spec = pytree.tree_flatten((args, kwargs))
         tensors = []
         key = [spec]
@@ -531,20 +647,30 @@ class Graphed:
         for i, x in enumerate(leaves):
             if isinstance(x, torch.Tensor):
                 tensors.append(i)
-                key.append((x.shape, x.stride() if x.layout == torch.strided else None, x.dtype, x.device, x.requires_grad))
+                strided = x.layout == torch.strided
+                key.append((
+                    type(x), x.shape, x.stride() if strided else x.layout, x.dtype, x.device, x.requires_grad,
+                    strided and (x.is_neg(), x.is_conj()),
+                ))  # fmt: skip
                 needs_grad = needs_grad or x.requires_grad
             elif isinstance(x, _PLAIN):
-                key.append((type(x), x))
+                # By bits: 0.0 equals -0.0, and NaN not even itself.
+                key.append((type(x), x.hex() if type(x) is float else repr(x) if isinstance(x, (float, complex)) else x))
             else:
                 self.skip(f"an argument is a {type(x).__name__}: tensors, containers of tensors and plain values are understood")
                 return self._run(*args, **kwargs)
         key.append(_modes())
+        key.append(grad)
         key.append(tuple(m.training for m in self._submodules))
         key = tuple(key)
         if grad and (needs_grad or self._trained()):
-            return self._with_grad(args, kwargs, key)
+            # What is right of inputs apart, AOTAutograd's code need not do right where they share memory.
+            at = [_storage(leaves[i]) if leaves[i].layout == torch.strided else i for i in tensors]
+            return self._with_grad(args, kwargs, (*key, tuple(map(at.index, at))))
         signature = self.signatures.get(key)
         if signature is None:
+            if len(self.signatures) < _MOST_SIGNATURES and self._look(_search(self.fn)):  # modules that were made since
+                return self(*args, **kwargs)
             with self._lock:
                 if len(self.signatures) >= _MOST_SIGNATURES:
                     self.skip(f"more than {_MOST_SIGNATURES} signatures: those that come now are plain")
@@ -566,6 +692,8 @@ class Graphed:
         key = (*key, *(p.requires_grad for m in self._submodules for p in m._parameters.values() if p is not None))
         with_grad = self._grads.get(key)
         if with_grad is None:
+            if len(self._grads) < _MOST_SIGNATURES and self._look(_search(self.fn)):
+                return self(*args, **kwargs)
             with self._lock:
                 if len(self._grads) >= _MOST_SIGNATURES:
                     self.skip(f"more than {_MOST_SIGNATURES} signatures: those that come now are plain")
@@ -583,13 +711,38 @@ def _looked_at() -> bool:
     return _transforms() is not None or _dispatch_modes() != 0
 
 
+class _Bound:
+    """A method of an instance, among its attributes. Copies of the instance get methods of their own."""
+
+    __slots__ = ("method", "of")
+
+    def __init__(self, of, method):
+        self.of, self.method = of, method
+
+    def __deepcopy__(self, _):
+        return None
+
+    def __reduce__(self):
+        return type(None), ()
+
+
 def _modes():
     return (
         torch.is_inference_mode_enabled(),
         torch.is_autocast_enabled("cuda") and torch.get_autocast_dtype("cuda"),
         torch.are_deterministic_algorithms_enabled(),
-        torch._C._get_cublas_allow_tf32(),
+        torch.get_default_dtype(),
+        _default.CURRENT_DEVICE,
+        *_precision(),
     )
+
+
+def _precision():
+    try:
+        return torch._C._get_cublas_allow_tf32(), torch._C._get_cudnn_allow_tf32()
+    except RuntimeError:  # set by the new names, of which the old ones know nothing
+        of = torch._C._get_fp32_precision_getter
+        return of("cuda", "matmul"), of("cuda", "conv"), of("cuda", "rnn")
 
 
 def _like(x):
