@@ -877,6 +877,23 @@ TEST_F(Regions, WhicheverCallFailsNewSignaturesAreRight) {
   std::printf("[   SWEEP  ] %ld faults in calls of new signatures\n", faults);
 }
 
+// Without plain calls, too: a scalar that is computed with, and is another one at each call, would else be
+// recorded each time.
+TEST_F(Regions, AValueOfAScalarThatIsComputedWithIsRecordedWhenItComesAgain) {
+  Options o = always();
+  o.plain_calls = 0, o.recapture = false;
+  Region step("computed", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_scale(s, x, y, n, 2 * a); }, o);
+  const Floats x(w_, 8), y(w_, 8);
+  for (int call = 0; call < 30; ++call) {
+    const float a = call < 20 ? static_cast<float>(call + 2) : 7.0f;
+    step(w_.stream, in(x.data(), 8), out(y.data(), 8), 8, live(a));
+    EXPECT_EQ(y[1], 4 * a) << call;
+  }
+  const RegionReport r = step.report();
+  EXPECT_LE(r.recordings.size(), 3u);
+  EXPECT_GT(r.replays, 7u);
+}
+
 // ---------------------------------------------------------------- work that does not repeat itself
 
 // scale, by a factor that differs from launch to launch.
