@@ -1,5 +1,5 @@
-// Says where a benchmark stands that does not come to its end: after `patience` seconds in one step the name of
-// the step and the calling thread's stack go to stderr, and the process ends with exit code 3. A stack is
+// Says where a benchmark stands that does not come to its end: after `patience` seconds in one step the name
+// of the step and the calling thread's stack go to stderr, and the process ends with exit code 3. A stack is
 // printed as binary(+offset): addr2line -Cfie BINARY OFFSET reads it.
 #pragma once
 #include <execinfo.h>

@@ -882,7 +882,9 @@ TEST_F(Regions, WhicheverCallFailsNewSignaturesAreRight) {
 TEST_F(Regions, AValueOfAScalarThatIsComputedWithIsRecordedWhenItComesAgain) {
   Options o = always();
   o.plain_calls = 0, o.recapture = false;
-  Region step("computed", [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_scale(s, x, y, n, 2 * a); }, o);
+  Region step(
+      "computed",
+      [&](CUstream s, const float* x, float* y, int n, float a) { w_.do_scale(s, x, y, n, 2 * a); }, o);
   const Floats x(w_, 8), y(w_, 8);
   for (int call = 0; call < 30; ++call) {
     const float a = call < 20 ? static_cast<float>(call + 2) : 7.0f;
@@ -906,16 +908,19 @@ void make_noisy(World* w, double by) {
 
 TEST_F(Regions, ProofAutoTakesWorkThatDiffersFromRunToRunByLittle) {
   for (const auto& [proof, by, replays] :
-       {std::tuple{Proof::exact, 1e-6, false}, std::tuple{Proof::auto_, 1e-6, true}, std::tuple{Proof::auto_, 1e-2, false}}) {
+       {std::tuple{Proof::exact, 1e-6, false}, std::tuple{Proof::auto_, 1e-6, true},
+        std::tuple{Proof::auto_, 1e-2, false}}) {
     make_noisy(&w_, by);
     Options o = always();
     o.proof = proof;
-    Region step("noisy", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
+    Region step(
+        "noisy", [&](CUstream s, const float* x, float* y, int n) { w_.do_scale(s, x, y, n, 3); }, o);
     const Floats x(w_, 64), y(w_, 64);
     for (int call = 0; call < 6; ++call) step(w_.stream, in(x.data(), 64), out(y.data(), 64), 64);
     const RegionReport r = step.report();
     EXPECT_EQ(r.replays > 0, replays) << only(r).reason;
-    EXPECT_EQ(only(r).reason.find("not the same from run to run") != std::string::npos, true) << only(r).reason;
+    EXPECT_EQ(only(r).reason.find("not the same from run to run") != std::string::npos, true)
+        << only(r).reason;
   }
 }
 

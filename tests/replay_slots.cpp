@@ -691,8 +691,8 @@ constexpr uint64_t kOwnA = 0x7f1200100000, kOwnB = 0x7f3400200000;
 bool below(uint64_t word) { return word < 0x7f0000000000; }  // what a kernel cannot reach
 
 Discovery find_own(uint64_t x, uint64_t y, std::vector<Own> own, bool (*no_memory)(uint64_t)) {
-  return discover(image_of({kernel_node(words(kA0, x))}), kFirst, image_of({kernel_node(words(kB0, y))}), kSecond, {},
-                  own, no_memory);
+  return discover(image_of({kernel_node(words(kA0, x))}), kFirst, image_of({kernel_node(words(kB0, y))}),
+                  kSecond, {}, own, no_memory);
 }
 
 TEST(Slots, MemoryOfTheWorksOwnStaysWhereItWasCaptured) {
@@ -714,7 +714,8 @@ TEST(Slots, AResultInTheWorksOwnMemoryIsTheResult) {
 
 TEST(Slots, AWordInAGapMeansNothingWhereAProofFollows) {
   // A number on both sides, an address on one, addresses of different things.
-  for (const auto& [x, y] : {std::pair<uint64_t, uint64_t>{0x48636950, 0x4863de30}, {0, 0x7f4444440000}, {kOwnA, kB1}}) {
+  for (const auto& [x, y] :
+       {std::pair<uint64_t, uint64_t>{0x48636950, 0x4863de30}, {0, 0x7f4444440000}, {kOwnA, kB1}}) {
     const std::vector<Own> own = {{kOwnA, kOwnB, 512}};
     const Discovery d = find_own(x, y, own, below);
     EXPECT_TRUE(d.problems.empty()) << d.problems[0].text;

@@ -48,7 +48,8 @@ struct Model : Work {
     } else {
       launches(running.stream(), a, middle, second);
       launches(running.stream(), a, middle, second);
-      world.do_scale(running.stream(), reinterpret_cast<float*>(second), reinterpret_cast<float*>(result), count, 1);
+      world.do_scale(running.stream(), reinterpret_cast<float*>(second), reinterpret_cast<float*>(result),
+                     count, 1);
       out.allocations = {{middle, large}, {second, bytes()}, {result, bytes()}};
     }
     if (apart) out.allocations = {{middle, large}, {result, bytes()}};
@@ -124,7 +125,8 @@ TEST_F(ReplayWork, EachCallHasResultsOfItsOwn) {
     EXPECT_EQ(replayed, k > 0) << region->report().recordings[0].reason;
   }
   for (int k = 0; k < 6; ++k)
-    for (int i = 0; i < 8; ++i) EXPECT_EQ(at(results[static_cast<size_t>(k)], i), 6.0f * static_cast<float>(10 * k + i));
+    for (int i = 0; i < 8; ++i)
+      EXPECT_EQ(at(results[static_cast<size_t>(k)], i), 6.0f * static_cast<float>(10 * k + i));
   EXPECT_EQ(model->captures, 2);
   EXPECT_EQ(model->makes, 5);
   EXPECT_EQ(model->runs, 1);
@@ -228,7 +230,8 @@ TEST_F(ReplayWork, WhatThePlainRunDoesElseIsFoundOut) {
   model->state = 5;
   replayed = region->call(world.stream, a, *model);
   EXPECT_FALSE(replayed);
-  EXPECT_NE(region->report().recordings[0].reason.find("the replay does not do what the plain run does: argument 1 (made"),
+  EXPECT_NE(region->report().recordings[0].reason.find(
+                "the replay does not do what the plain run does: argument 1 (made"),
             std::string::npos)
       << region->report().recordings[0].reason;
 }

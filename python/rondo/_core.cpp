@@ -630,15 +630,18 @@ NB_MODULE(_core, m) {
       .def("reset", &Region::reset, "Forgets all recordings and decisions of this process.");
   m.attr("Frame") = checked(PyType_FromModuleAndSpec(m.ptr(), frame_spec(), nullptr));
 
-  nb::class_<Capture>(m, "Capture",
-                      "Capture(stream: int): what this thread puts into the stream from here on becomes a graph.")
+  nb::class_<Capture>(
+      m, "Capture",
+      "Capture(stream: int): what this thread puts into the stream from here on becomes a graph.")
       .def(nb::init<uint64_t>(), nb::arg("stream"))
-      .def("end", &Capture::end, "The graph (CUgraph), for graph_destroy(). rondo.DeviceError: what broke the capture.");
+      .def("end", &Capture::end,
+           "The graph (CUgraph), for graph_destroy(). rondo.DeviceError: what broke the capture.");
   m.def(
       "identical",
       [](nb::list containers, nb::list keys, nb::list objects) {
         const size_t n = containers.size();
-        if (keys.size() != n || objects.size() != n) misused("identical: three lists of one length are expected");
+        if (keys.size() != n || objects.size() != n)
+          misused("identical: three lists of one length are expected");
         for (size_t i = 0; i < n; ++i) {
           // Borrowed, each for as long as it is looked at.
           PyObject *const c = PyList_GetItem(containers.ptr(), static_cast<Py_ssize_t>(i)),

@@ -179,11 +179,10 @@ constexpr Word<replay::Policy> kPolicies[] = {
     {"auto", replay::Policy::auto_}, {"always", replay::Policy::always}, {"never", replay::Policy::never}};
 constexpr Word<replay::Goal> kGoals[] = {
     {"both", replay::Goal::both}, {"period", replay::Goal::period}, {"latency", replay::Goal::latency}};
-constexpr Word<replay::Proof> kProofs[] = {
-    {"exact", replay::Proof::exact},
-    {"tolerance", replay::Proof::tolerance},
-    {"off", replay::Proof::off},
-    {"auto", replay::Proof::auto_}};
+constexpr Word<replay::Proof> kProofs[] = {{"exact", replay::Proof::exact},
+                                           {"tolerance", replay::Proof::tolerance},
+                                           {"off", replay::Proof::off},
+                                           {"auto", replay::Proof::auto_}};
 constexpr Word<replay::Staging> kStagings[] = {
     {"auto", replay::Staging::auto_}, {"always", replay::Staging::always}, {"never", replay::Staging::never}};
 

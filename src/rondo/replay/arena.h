@@ -1,7 +1,7 @@
 // Memory that several recordings work in: their launches one after the other, on whatever streams.
 //
-// Comes in: launches. Goes out: the same, each ordered after the last one in the same arena. On one stream that
-// costs a comparison; a change of the stream costs an event.
+// Comes in: launches. Goes out: the same, each ordered after the last one in the same arena. On one stream
+// that costs a comparison; a change of the stream costs an event.
 #pragma once
 #include <cuda.h>
 

@@ -47,8 +47,8 @@ void Playable::check_memory(std::span<const Argument> arguments) {
 }
 
 void Playable::leave_shadows() {
-  // The graph that the executable one was made from names them for good. Driver 580 never comes back from an update
-  // by a graph, nor from a change of its node, where a copy names page-locked memory that was freed.
+  // The graph that the executable one was made from names them for good. Driver 580 never comes back from an
+  // update by a graph, nor from a change of its node, where a copy names page-locked memory that was freed.
   std::vector<bool> kept = staged_;
   for (size_t i = 0; i < kept.size(); ++i) kept[i] = kept[i] || memory_[i] == Memory::PageLocked;
   recorded_.keep_only(kept);

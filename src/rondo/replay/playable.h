@@ -52,7 +52,9 @@ class Playable {
   }
   const Recording& recording() const noexcept { return *recording_; }
   // What a play of the same arguments launches, where that is all that it does; else null.
-  const graph::GraphExec* exec() const noexcept { return copies_ || kept_.stateful || kept_.arena ? nullptr : recording_->exec(); }
+  const graph::GraphExec* exec() const noexcept {
+    return copies_ || kept_.stateful || kept_.arena ? nullptr : recording_->exec();
+  }
   bool stateful() const noexcept { return kept_.stateful; }
   bool share(Playable& other) { return recording_->share(*other.recording_); }
   bool copies() const noexcept { return copies_; }

@@ -32,7 +32,8 @@ struct Captured {
 std::vector<Span64> ranges(std::span<const Argument> arguments) {
   std::vector<Span64> out;
   for (const Argument& a : arguments)
-    if (a.buffer() && a.bytes && a.value) out.push_back({a.value, a.bytes});  // a result may have no memory yet
+    if (a.buffer() && a.bytes && a.value)
+      out.push_back({a.value, a.bytes});  // a result may have no memory yet
   return out;
 }
 
@@ -134,9 +135,10 @@ std::vector<Own> pairs(const Captured& first, const Captured& second) {
   const std::vector<Span>&x = first.own.allocations, &y = second.own.allocations;
   const auto same = [](const Span& s, const Span& t) { return s.bytes == t.bytes; };
   if (!std::equal(x.begin(), x.end(), y.begin(), y.end(), same))
-    throw Refused{fmt::format("it does not allocate the same each time ({} allocations in one capture, {} in another)",
-                              x.size(), y.size()),
-                  true};
+    throw Refused{
+        fmt::format("it does not allocate the same each time ({} allocations in one capture, {} in another)",
+                    x.size(), y.size()),
+        true};
   std::vector<Own> out;
   for (size_t i = 0; i < x.size(); ++i) out.push_back({x[i].address, y[i].address, x[i].bytes});
   return out;
@@ -153,7 +155,9 @@ std::vector<Argument> only(std::span<const Argument> arguments, const std::vecto
 // Whether a word is no address of anything that a kernel can reach.
 bool no_memory(uint64_t word) {
   unsigned type = 0;
-  return driver::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word) != CUDA_SUCCESS || !type;
+  return driver::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, word) !=
+             CUDA_SUCCESS ||
+         !type;
 }
 
 class Finder {
@@ -194,9 +198,9 @@ class Finder {
     return discover(first_.image, only(a_, differ), other.image, only(other.arguments, differ), elsewhere_,
                     own_, work_.own && proved_ ? &no_memory : nullptr);
   }
-  // After find(). A result of kind Made that cannot be given another address, as an intermediate that does not fit into
-  // its memory lay there before, and was moved as it was from one capture to the other, so that the two cannot be told
-  // apart; -1: none.
+  // After find(). A result of kind Made that cannot be given another address, as an intermediate that does
+  // not fit into its memory lay there before, and was moved as it was from one capture to the other, so that
+  // the two cannot be told apart; -1: none.
   int immovable(std::string* why) const {
     for (size_t i = 0; i < a_.size(); ++i) {
       const Argument& a = a_[i];
@@ -298,7 +302,8 @@ Places find_places(Finder& finder, std::span<const Argument> arguments, Staging 
     if (const Discovery still = finder.find(std::vector<bool>(n)); !still.problems.empty())
       throw Refused{join(still.problems)};
     for (size_t i = 0; i < n; ++i) {
-      if (!moved[i] || !arguments[i].buffer() || !arguments[i].bytes || arguments[i].kind == Kind::Made) continue;
+      if (!moved[i] || !arguments[i].buffer() || !arguments[i].bytes || arguments[i].kind == Kind::Made)
+        continue;
       std::vector<bool> alone(n);
       alone[i] = true;
       const Discovery one = finder.find(alone);
@@ -327,7 +332,9 @@ void stage_by_cost(std::span<const Argument> arguments, const RecordOptions& opt
   const Costs costs = machine_costs(stream);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Argument& a = arguments[i];
-    if (!a.buffer() || a.kind == Kind::Made || nodes[i].empty() || i >= options.changes.size() || !options.changes[i]) continue;
+    if (!a.buffer() || a.kind == Kind::Made || nodes[i].empty() || i >= options.changes.size() ||
+        !options.changes[i])
+      continue;
     const double copies = a.kind == Kind::InOut ? 2 : 1;
     const double copying = copies * (costs.copy_us + static_cast<double>(a.bytes) / costs.copy_bytes_per_us);
     const double patching = static_cast<double>(nodes[i].size()) * costs.set_node_us;
@@ -454,8 +461,9 @@ void prove(const detail::WorkRef& work, std::vector<Argument>& real, CUstream st
         throw Refused{fmt::format(
             "{} is {}: the work touches more memory than it says. Give it all elements that are touched",
             name, guard)};
-      if (std::string differ = fresh->compare(
-              i, real[i], proof, std::max(options.tolerance, least_tolerance(real[i], options.proof)), stream);
+      if (std::string differ =
+              fresh->compare(i, real[i], proof,
+                             std::max(options.tolerance, least_tolerance(real[i], options.proof)), stream);
           !differ.empty())
         throw Refused{fmt::format(
             "the replay does not do what the plain run does: {}: {}. It uses something that is no "
@@ -474,8 +482,8 @@ void prove(const detail::WorkRef& work, std::vector<Argument>& real, CUstream st
   }
 }
 
-// The arguments to record a Work with: results of kind Made that are in `copied` are asked for as Out, at an address
-// that is given, which costs a copy in the graph.
+// The arguments to record a Work with: results of kind Made that are in `copied` are asked for as Out, at an
+// address that is given, which costs a copy in the graph.
 std::vector<Argument> to_record(std::span<const Argument> arguments, const std::vector<bool>& copied) {
   std::vector<Argument> out(arguments.begin(), arguments.end());
   for (size_t i = 0; i < out.size(); ++i) {
@@ -488,8 +496,8 @@ std::vector<Argument> to_record(std::span<const Argument> arguments, const std::
 
 // Captures, finds, instantiates; proves, where asked for. Throws Refused, and as record().
 void record_as(const detail::WorkRef& work, std::vector<Argument> real, std::span<const Argument> arguments,
-               const std::vector<Memory>& memory, CUstream stream, const RecordOptions& options, bool* in_plain,
-               int* immovable, Recorded* out) {
+               const std::vector<Memory>& memory, CUstream stream, const RecordOptions& options,
+               bool* in_plain, int* immovable, Recorded* out) {
   const driver::Driver& d = driver::driver();
   Shadow recorded(arguments, memory);
   std::optional<Shadow> fresh(std::in_place, arguments, memory);
@@ -560,7 +568,8 @@ Recorded record(const detail::WorkRef& work, std::span<const Argument> arguments
       const std::vector<bool> fixed = out.fixed;
       int immovable = -1;
       try {
-        record_as(work, {arguments.begin(), arguments.end()}, to_record(arguments, copied), memory, stream, options, &in_plain, &immovable, &out);
+        record_as(work, {arguments.begin(), arguments.end()}, to_record(arguments, copied), memory, stream,
+                  options, &in_plain, &immovable, &out);
         break;
       } catch (const Refused& r) {
         if (immovable < 0 && !(r.once_more && first)) throw;

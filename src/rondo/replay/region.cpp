@@ -212,7 +212,8 @@ void RegionState::slow(Lock* lock, CUstream stream, std::span<const Argument> ar
     const auto known = known_.find(call.shape);
     if (known != known_.end()) {
       if (fits(known->second)) entry = known->second;
-    } else if ((options_.plain_calls > 0 || fixed != fixed_.end()) && !(fixed != fixed_.end() && recorded_unfixed(context, arguments))) {
+    } else if ((options_.plain_calls > 0 || fixed != fixed_.end()) &&
+               !(fixed != fixed_.end() && recorded_unfixed(context, arguments))) {
       if (!came_before(call, &changed)) return fresh(lock, nullptr, stream, arguments, work);
     }
     if (!entry) {

@@ -9,8 +9,8 @@
 
 #include "rondo/driver/driver.h"
 #include "rondo/graph/state.h"
-#include "rondo/replay_work.h"
 #include "rondo/replay/signature.h"
+#include "rondo/replay_work.h"
 
 namespace rondo::replay {
 namespace {
@@ -90,7 +90,8 @@ std::string all_poison(const driver::Driver& d, uint64_t at, Memory memory, uint
 
 // What a buffer may be written up to.
 uint64_t room(const Argument& a) {
-  return a.kind == Kind::Made ? (a.bytes + kMadeGranularity - 1) / kMadeGranularity * kMadeGranularity : a.bytes;
+  return a.kind == Kind::Made ? (a.bytes + kMadeGranularity - 1) / kMadeGranularity * kMadeGranularity
+                              : a.bytes;
 }
 
 }  // namespace
@@ -196,7 +197,8 @@ void Shadow::poison(size_t i, const Argument& real, CUstream stream) const {
   const Block& b = blocks_[i];
   const Argument& mine = arguments_[i];
   fill_bytes(*driver_, b.base, b.memory, b.bytes, stream);
-  if (mine.kind == Kind::Out || mine.kind == Kind::Made || mine.element != Element::Bytes || mine.bytes < 32) return;
+  if (mine.kind == Kind::Out || mine.kind == Kind::Made || mine.element != Element::Bytes || mine.bytes < 32)
+    return;
   // Turned by half of it, so that elements of up to 16 bytes stay elements.
   const uint64_t half = mine.bytes / 32 * 16;
   copy(*driver_, mine.value, b.memory, real.value + half, b.memory, mine.bytes - half, stream);

@@ -137,8 +137,7 @@ int overlapping(std::span<const Argument> arguments, size_t which) noexcept {
   if (!a.buffer() || a.kind == Kind::Made) return -1;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (i != which && arguments[i].buffer() && arguments[i].kind != Kind::Made &&
-        (a.written() || arguments[i].written()) &&
-        share(a, arguments[i]))
+        (a.written() || arguments[i].written()) && share(a, arguments[i]))
       return static_cast<int>(i);
   return -1;
 }

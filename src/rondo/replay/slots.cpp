@@ -41,7 +41,11 @@ class Search {
  public:
   Search(const Image& first, std::span<const Argument> a, const Image& second, std::span<const Argument> b,
          std::span<const Span64> elsewhere, std::span<const Own> own, bool (*no_memory)(uint64_t))
-      : first_(first), second_(second), words_(first, a, second, b, own), no_memory_(no_memory), found_(a.size()) {
+      : first_(first),
+        second_(second),
+        words_(first, a, second, b, own),
+        no_memory_(no_memory),
+        found_(a.size()) {
     for (const Span64& span : elsewhere) forbidden_.push_back({span, -1});
     for (int i : words_.buffers())
       for (const Argument& argument : {a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]})
@@ -254,8 +258,8 @@ class Search {
     const size_t count = windows(p, from, d, offsets);
     const size_t o = count ? offsets[0] : d, width = count ? 8 : 1;
     if (no_memory_ && !p.table && first_.nodes[p.node].kind == NodeKind::Kernel) {
-      // An address that means something is one in both captures, and of the same thing. (Pointers are aligned in
-      // parameters.)
+      // An address that means something is one in both captures, and of the same thing. (Pointers are aligned
+      // in parameters.)
       const size_t looked = count && offsets[0] % 8 == 0 ? 1 : count;
       bool nothing = true;
       for (size_t k = 0; k < looked; ++k) {

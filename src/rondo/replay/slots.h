@@ -46,11 +46,11 @@ struct Own {
 // `first` and `second` were captured with `a` and `b`: same kinds and sizes, buffers that share no byte, live
 // scalars that differ, everything else equal. `elsewhere`: addresses that must not be in either graph, those
 // of the caller's own buffers and of earlier captures: a word in there means that the work remembers
-// addresses. `own`: what the work allocated by itself, whose addresses stay those of the first capture; results
-// of kind Made may be in there. `no_memory`: a framework's kernels have structs with gaps, in which any word may be
-// that lay on the stack or the heap; a word of a kernel that differs, is nothing that is known, and is not an address
-// of memory by this in both captures, is such a one, and stays as it was captured. Only where a proof follows, which
-// finds it if it did mean something. Null: there are none.
+// addresses. `own`: what the work allocated by itself, whose addresses stay those of the first capture;
+// results of kind Made may be in there. `no_memory`: a framework's kernels have structs with gaps, in which
+// any word may be that lay on the stack or the heap; a word of a kernel that differs, is nothing that is
+// known, and is not an address of memory by this in both captures, is such a one, and stays as it was
+// captured. Only where a proof follows, which finds it if it did mean something. Null: there are none.
 Discovery discover(const Image& first, std::span<const Argument> a, const Image& second,
                    std::span<const Argument> b, std::span<const Span64> elsewhere,
                    std::span<const Own> own = {}, bool (*no_memory)(uint64_t word) = nullptr);
