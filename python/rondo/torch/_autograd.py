@@ -46,10 +46,10 @@ class WithGrad:
         elif not module and self.owner._trained():
             why = "gradients go to parameters of a module that the function holds: give graphed() the module"
         else:
-            from .graphed import _search
+            from ._held import search
 
             mine = {id(t) for t in (*fn.parameters(), *fn.buffers())} if module else set()
-            for t, _ in _search(fn, lambda t: t.requires_grad).tensors.values():
+            for t, _ in search(fn, lambda t: t.requires_grad).tensors.values():
                 if id(t) not in mine:
                     why = "gradients go to a tensor that the function holds: pass it as an argument, or make it a parameter"
         if why:

@@ -20,10 +20,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _core
 from ._capture import CannotCapture, Device
+from ._held import PLAIN as _PLAIN, Found
+from ._held import TENSORS as _TENSORS
+from ._held import Swapped as _Swapped
+from ._held import lists as _lists
+from ._held import same_memory as _same_memory
+from ._held import search as _search
+from ._held import storage_of as _storage
 from ._region import BoxedRegion, Frame, GraphInfo, Options, _layout
 
-_PLAIN = (int, float, bool, str, bytes, type(None), complex)
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
 _NAMES: dict[str, int] = {}
 _GPU = "cuda"  # the type of device whose work is recorded
 _MOST_SIGNATURES = 256
@@ -192,152 +197,8 @@ def _bits(x):
     return x.contiguous().view(torch.uint8) if x.dim() and x.numel() else x
 
 
-def _storage(t) -> int:
-    return t.untyped_storage()._cdata
-
-
-# ---- where tensors are held that are no arguments
-
-
-class _Cell:
-    """A closure's variable as a mapping."""
-
-    def __init__(self, cell):
-        self.cell = cell
-
-    def __getitem__(self, _):
-        return self.cell.cell_contents
-
-    def __setitem__(self, _, value):
-        self.cell.cell_contents = value
-
-
-class _Found:
-    """What can be reached from a function or module. `tensors`: {id: (tensor, [(container, key), ...])} of those whose
-    storage is wanted; `modules`; `compiled`: whether something on the way is of torch.compile."""
-
-    def __init__(self):
-        self.tensors: dict[int, tuple] = {}
-        self.modules: list = []
-        self.compiled = False
-        self.links: dict[int, tuple] = {}  # by id: the container, key and object, and the id of what has the container
-        self.owner: dict[int, int] = {}  # by id of a container: of what has it
-
-    def way(self, at) -> list:
-        """(container, key, object) of all that lies between the root and the object of this id."""
-        out = []
-        while at in self.links:
-            container, key, x, at = self.links[at]
-            # Modules never give these to another.
-            if container is not None and key not in ("_modules", "_parameters", "_buffers"):
-                out.append((container, key, x))
-        return out
-
-
-def _lists(entries):
-    """Three lists for _core.identical(), of (container, key, object), each once."""
-    entries = list({(id(c), k): (c, k, x) for c, k, x in entries}.values())
-    return [c for c, _, _ in entries], [k for _, k, _ in entries], [x for _, _, x in entries]
-
-
-def _search(root, wanted=lambda t: False, most: int = 200_000) -> _Found:
-    out, seen, todo, alive = _Found(), set(), [root], []
-
-    def go(x, parent, container=None, key=None):
-        if id(x) not in seen and id(x) not in out.links and x is not root:
-            out.links[id(x)] = (container, key, x, id(parent))
-        todo.append(x)
-
-    def offer(parent, container, key, value):
-        if isinstance(value, torch.Tensor):
-            if wanted(value):
-                out.tensors.setdefault(id(value), (value, []))[1].append((container, key))
-                out.owner[id(container)] = id(parent)
-        elif not isinstance(value, (*_PLAIN, type, torch.dtype, torch.device)):
-            go(value, parent, container, key)
-
-    while todo and len(seen) < most:
-        x = todo.pop()
-        if id(x) in seen:
-            continue
-        seen.add(id(x))
-        alive.append(x)  # its number is one as long as it lives
-        if isinstance(x, Graphed):
-            go(x.fn, x)
-            continue
-        if isinstance(x, (list, dict)):
-            for key, value in enumerate(x) if isinstance(x, list) else list(x.items()):
-                offer(x, x, key, value)
-            continue
-        if isinstance(x, (tuple, set, frozenset)):
-            for v in x:
-                if not isinstance(v, (*_PLAIN, torch.Tensor)):
-                    go(v, x)
-            continue
-        out.compiled = out.compiled or getattr(x, "_torchdynamo_orig_callable", None) is not None
-        if isinstance(x, torch.nn.Module):
-            out.modules.append(x)
-            out.compiled = out.compiled or getattr(x, "_compiled_call_impl", None) is not None
-            # Its module takes questions for its attributes.
-            out.compiled = out.compiled or type(x).__name__ == "OptimizedModule"
-        inner = getattr(x, "__wrapped__", None)
-        if inner is not None:
-            go(inner, x)
-        if hasattr(x, "__self__") and hasattr(x, "__func__"):
-            go(x.__self__, x)
-            go(x.__func__, x)
-            continue
-        if isinstance(x, functools.partial):
-            for part in (x.func, list(x.args), x.keywords):
-                go(part, x)
-            continue
-        code = getattr(x, "__code__", None)
-        if code is not None:
-            for cell in x.__closure__ or ():
-                try:
-                    offer(x, _Cell(cell), 0, cell.cell_contents)
-                except ValueError:  # an empty cell
-                    pass
-            for name in code.co_names:
-                if name in x.__globals__:
-                    offer(x, x.__globals__, name, x.__globals__[name])
-            continue
-        module = getattr(type(x), "__module__", "")
-        if isinstance(x, torch.nn.Module) or not module.startswith(("torch", "builtins")):
-            attributes = getattr(x, "__dict__", None)
-            if isinstance(attributes, dict):
-                for key, value in list(attributes.items()):
-                    offer(x, attributes, key, value)
-    return out
-
-
-class _Swapped:
-    """Other tensors in the places of some, for the time of a capture."""
-
-    def __init__(self, places, tensors):
-        self.places, self.tensors = places, tensors
-
-    def __enter__(self):
-        self.before = [container[key] for container, key in self.places]
-        for (container, key), t in zip(self.places, self.tensors):
-            container[key] = t
-
-    def __exit__(self, *_):
-        for (container, key), t in zip(self.places, self.before):
-            container[key] = t
-
-
 class _Anew(Exception):
     """The function has other modules than were known: signatures begin anew."""
-
-
-def _same_memory(t, storages) -> bool:
-    if type(t) not in (*_TENSORS, torch.nn.Buffer) or t.layout != torch.strided or t.is_neg() or t.is_conj():
-        return False
-    try:
-        return _storage(t) in storages
-    except (NotImplementedError, RuntimeError):  # it has none
-        return False
 
 
 # ---- a call of one signature
@@ -519,6 +380,8 @@ class _Signature:
 class Graphed:
     """A function whose calls are replayed. `.region` reports, `.function` is the function."""
 
+    rondo_graphed = True  # for _held.search
+
     def __init__(self, fn, options, name, compile, dynamic):
         self.fn = self.function = fn
         self.options = options
@@ -601,7 +464,7 @@ class Graphed:
 
     # ---- calls
 
-    def _look(self, found: _Found) -> bool:
+    def _look(self, found: Found) -> bool:
         """Which modules the function has, and where it has them from. Whether they are others than they were: then all
         that was recorded is of another function."""
         with self._lock:
