@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, on one: tests, checksums of the benchmark models, compute-sanitizer, benchmarks.
 #   tools/gpu_suite.sh [tests] [examples] [checksums] [sanitizer] [bench] [replay]        no argument: all of them
-# Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test). The benchmarks of
+# Builds Release first, unless RONDO_BIN names a folder with binaries built elsewhere (rondo, *_test; stripped with -g at
+# most: tests look for the names of their own functions). The benchmarks of
 # part replay are built if they are not there: by CMake, or with RONDO_BIN by nvcc against that folder's libraries. They
 # load cuBLAS and cuDNN, which are looked for in RONDO_BENCH_LIBS, or in Python's nvidia packages. Full logs are
 # in build/gpu_suite, and as one archive with the summary in $OUT if that is set. The last thing printed is a short
