@@ -47,7 +47,7 @@ def options():
     parser.add_argument("--json", default="", help="where the figures go; --all: build/torch_models.json")
     parser.add_argument("--gate", default="", help=argparse.SUPPRESS)  # two pipes of run_all, see Gate
     parser.add_argument("--table", default="", help="only print the table of this file")
-    parser.add_argument("--cache", default=os.environ.get("TORCHINDUCTOR_CACHE_DIR", "/tmp/rondo_torch_cache"))
+    parser.add_argument("--cache", default=os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(HERE.parent / "build" / "torch_cache")))
     return parser.parse_args()
 
 

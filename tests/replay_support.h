@@ -110,6 +110,14 @@ inline CUdeviceptr address(const Floats& f) { return reinterpret_cast<CUdevicept
 // Calls by what was done with them: as many as there were.
 inline uint64_t sum_of_ways(const RegionReport& r) { return r.plain_calls + r.replays + r.recaptures; }
 
+// Two kernels: y = 3x, z = z + 2y.
+inline auto two_kernels(const World& w) {
+  return [&w](CUstream s, const float* x, float* y, float* z, int n) {
+    w.do_scale(s, x, y, n, 3);
+    w.do_axpy(s, y, z, n, 2);
+  };
+}
+
 class Regions : public testing::Test {
  protected:
   Regions() { quiet_.remember = false; }

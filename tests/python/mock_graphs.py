@@ -19,8 +19,6 @@ class GraphInfo:
     is_backward: bool
     is_inference: bool
     device_index: int
-    stack_traces: list
-    constants: tuple
     placeholders: tuple
     namespace: dict
 

@@ -281,7 +281,7 @@ def on_the_cpu(monkeypatch):
     import sys
 
     module = sys.modules["rondo.torch.graphed"]
-    monkeypatch.setattr(module, "_GPU", "cpu")
+    monkeypatch.setattr(sys.modules["rondo.torch._watch"], "GPU", "cpu")
     monkeypatch.setattr(module, "Frame", StandIn)
     monkeypatch.setattr(module.Graphed, "region_on", lambda self, device: None)
 

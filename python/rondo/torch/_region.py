@@ -13,7 +13,6 @@ import itertools
 import json
 import struct
 import threading
-from typing import Any
 
 import torch
 
@@ -55,12 +54,8 @@ class GraphInfo:
     is_backward: bool = False
     is_inference: bool = True
     device_index: int = 0
-    stack_traces: Any = None
-    constants: tuple = ()
     placeholders: tuple = ()
     namespace: dict | None = None  # the names that Inductor's code uses
-    guarded: bool = True  # shapes, strides and types of the inputs are those of the first call, or follow its ints
-    externals: tuple = ()  # tensors that are used and are no inputs
 
 
 # Addresses of parameters and buffers that some region was given as static: the backward of a training step gets

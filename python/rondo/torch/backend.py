@@ -16,7 +16,6 @@ cudagraph tree is ever made for a graph of ours.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import contextvars
 import dataclasses
@@ -35,6 +34,7 @@ from typing import Any, Callable, Iterator, Optional, Sequence
 import torch
 
 from rondo.torch import _explain
+from rondo.torch._code import Code
 from rondo.torch._explain import Skip
 
 log = logging.getLogger("rondo.torch")
@@ -171,8 +171,6 @@ class Compilation:
                     is_backward=bool(kwargs.get("is_backward")),
                     is_inference=bool(kwargs.get("is_inference")),
                     device_index=next(iter(graph.device_idxs)),
-                    stack_traces=list(metadata.stack_traces),
-                    constants=tuple(metadata.constants.values()),
                     placeholders=tuple(metadata.placeholders),
                     namespace=_namespace(graph),
                 ),
@@ -237,63 +235,6 @@ def _why_no_graph(graph: Any) -> str:
     if CompilerBisector.disable_subsystem("inductor", "cudagraphs"):
         return "bisector"
     return ""
-
-
-# ---------------------------------------------------------------- Inductor's code, read
-
-
-class Code:
-    """What the wrapper code of a CompiledFxGraph says that nothing else keeps through the caches.
-
-    outside: operations that call() does by itself, outside of the parts that can be captured. What is not known
-    to be none counts as one.
-    reused_inputs(): inputs whose memory is given to other values on the way (the donated buffers of a backward):
-    they are written, and mutated_input_idxs does not name them.
-    """
-
-    _HARMLESS = re.compile(
-        r"args\.clear|assert_size_stride|assert_alignment|reinterpret_tensor|get_raw_stream|\w+\.(size|stride)|"
-        r"self\.partitions\[\d+\]|torch\.cuda\.(_DeviceGuard|set_device)"
-    )
-    _REUSE = re.compile(r"^\s*\w+ = (?:reinterpret_tensor\()?(\w+)[;,].*# reuse$", re.MULTILINE)
-
-    def __init__(self, source: str) -> None:
-        self.outside = 1
-        self._inputs: Optional[list[str]] = None
-        self._reused: frozenset[str] = frozenset()
-        # The wrapper stands between the kernels, which are texts of other languages, and a benchmark of it.
-        starts = [source.find(text) for text in ("\ndef partition_0(", "\nasync_compile.wait(globals())")]
-        start = min((at for at in starts if at >= 0), default=0)
-        ends = [source.find(text, start) for text in ("\ndef get_args(", "\ndef benchmark_compiled_module(")]
-        text = source[start : min((at for at in ends if at >= 0), default=len(source))]
-        try:
-            module = ast.parse(text)
-        except SyntaxError:
-            return
-        call = next((n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == "call"), None)
-        if call is None:
-            return
-        self.outside = sum(map(self._operations, call.body))
-        self._inputs = []
-        for statement in call.body:
-            if isinstance(statement, ast.Assign) and ast.unparse(statement.value) == "args":
-                self._inputs = [name.id for name in ast.walk(statement.targets[0]) if isinstance(name, ast.Name)]
-                break
-        self._reused = frozenset(self._REUSE.findall(text))
-
-    def reused_inputs(self, inputs: int) -> list[int]:
-        if self._inputs is None or len(self._inputs) != inputs:
-            return list(range(inputs))  # not read: any of them
-        return [i for i, name in enumerate(self._inputs) if name in self._reused]
-
-    def _operations(self, statement: ast.AST) -> int:
-        count = 0
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call):
-                count += not self._HARMLESS.fullmatch(ast.unparse(node.func))
-            elif isinstance(node, (ast.If, ast.For, ast.While)):
-                count += 1
-        return count
 
 
 # ---------------------------------------------------------------- skips of a graph, for later processes
@@ -478,12 +419,6 @@ def backend(gm: Any, example_inputs: Any, *, mode: Optional[str] = None,
 
 
 rondo = backend  # the entry point's name: torch_dynamo_backends: rondo = rondo.torch.backend:rondo
-
-
-def current_options() -> Optional[Options]:
-    """Of the compilation that is going on in this context."""
-    compilation = _compiling.get()
-    return compilation.options if compilation is not None else None
 
 
 def _why_plain(options: Options) -> str:

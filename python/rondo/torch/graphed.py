@@ -2,7 +2,7 @@
 
 A call is flattened to tensors and other values. What it is like (shapes, types, the modes that torch is in, other
 values) is its signature; each signature has a frame of the region (_region.py). In the first call of a signature
-all operations are watched (_Watch): which tensors that are no arguments the work reads, and which it writes.
+all operations are watched (_watch.py): which tensors that are no arguments the work reads, and which it writes.
 Where gradients are asked for, AOTAutograd splits the work into a forward and a backward function of lists of
 tensors, and each is a region.
 """
@@ -16,12 +16,13 @@ import threading
 import torch
 from torch.utils import _device as _default
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import _core
+from . import _watch
 from ._capture import CannotCapture, Device
-from ._held import PLAIN as _PLAIN, Found
+from ._held import PLAIN as _PLAIN
 from ._held import TENSORS as _TENSORS
+from ._held import Found
 from ._held import Swapped as _Swapped
 from ._held import lists as _lists
 from ._held import same_memory as _same_memory
@@ -30,9 +31,7 @@ from ._held import storage_of as _storage
 from ._region import BoxedRegion, Frame, GraphInfo, Options, _layout
 
 _NAMES: dict[str, int] = {}
-_GPU = "cuda"  # the type of device whose work is recorded
 _MOST_SIGNATURES = 256
-_MOST_COPIED = 256 << 20  # bytes that the first call of a signature keeps, to see what it changes
 
 
 def graphed(
@@ -99,102 +98,6 @@ def _check(o: Options):
 def _unique(name: str) -> str:
     n = _NAMES[name] = _NAMES.get(name, 0) + 1
     return name if n == 1 else f"{name} {n}"
-
-
-class _Watch(TorchDispatchMode):
-    """What operations read and write that was there before the call: found in one call, by storages."""
-
-    def __init__(self, inputs):
-        super().__init__()
-        self.inputs = {_storage(x): x for x in inputs if x.layout == torch.strided}
-        self.random = False
-        self.room = _MOST_COPIED
-        self.before: dict[int, tuple] = {}
-        for at, x in self.inputs.items():
-            self.copy(at, x)
-        self.externals: dict[int, torch.Tensor] = {}
-        self.written: set[int] = set()
-        self.fresh: set[int] = set()
-        self.extents: dict[int, set] = {}  # what was touched of storages that were there before
-        self.keep: list = []  # a storage's number is one as long as it lives
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        for k, argument in enumerate(func._schema.arguments):
-            value = args[k] if k < len(args) else kwargs.get(argument.name)
-            writes = argument.alias_info is not None and argument.alias_info.is_write
-            for t in value if isinstance(value, (list, tuple)) else (value,):
-                if not isinstance(t, torch.Tensor) or t.layout != torch.strided:
-                    continue
-                at = _storage(t)
-                if at not in self.inputs and at not in self.fresh and at not in self.externals:
-                    self.externals[at] = t
-                    if not isinstance(t, torch.nn.Parameter):
-                        self.copy(at, t)
-                if at not in self.fresh:
-                    self.extents.setdefault(at, set()).add((t.data_ptr(), _layout(t).bytes))
-                    if writes:
-                        self.written.add(at)
-        self.random = self.random or torch.Tag.nondeterministic_seeded in func.tags
-        out = func(*args, **kwargs)
-        for t in out if isinstance(out, (list, tuple)) else (out,):
-            if isinstance(t, torch.Tensor) and t.layout == torch.strided:
-                at = _storage(t)
-                if at not in self.inputs and at not in self.externals and at not in self.fresh:
-                    self.fresh.add(at)
-                    self.keep.append(t.untyped_storage())
-        return out
-
-    # Not all operators say what they write (those of batch normalisation do not): what was there before is compared.
-    def copy(self, at, x):
-        bytes = x.untyped_storage().nbytes()
-        if x.device.type == _GPU and bytes <= self.room:
-            self.room -= bytes
-            with torch.no_grad():
-                self.before[at] = (x, torch.clone(x.detach()))
-
-    def changed(self) -> set[int]:
-        return self.written | {
-            at for at, (x, was) in self.before.items()
-            if at not in self.written and not torch.equal(_bits(x), _bits(was))
-        }
-
-
-class _Compiled:
-    """The same of work that torch.compile takes part in, which gives up for good where operations are watched: what
-    modules hold, and what has changed of it."""
-
-    def __init__(self, inputs, modules):
-        self.inputs = {_storage(x): x for x in inputs if x.layout == torch.strided}
-        held = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values())]
-        self.externals = {
-            _storage(t): t
-            for t in held
-            if t is not None and t.layout == torch.strided and t.device.type == _GPU and _storage(t) not in self.inputs
-        }
-        self.random = True  # perhaps
-        self.extents: dict[int, set] = {}  # not known
-        self.written: set[int] = set()
-        self.room = _MOST_COPIED
-        self.before: dict[int, tuple] = {}
-        for at, x in (*self.inputs.items(), *self.externals.items()):
-            if not isinstance(x, torch.nn.Parameter):
-                _Watch.copy(self, at, x)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def changed(self):
-        return _Watch.changed(self)
-
-
-def _bits(x):
-    """Equal where the bytes are, not a number included."""
-    x = x.detach()
-    return x.contiguous().view(torch.uint8) if x.dim() and x.numel() else x
 
 
 class _Anew(Exception):
@@ -271,7 +174,7 @@ class _Signature:
     def first(self, leaves, spec, tensors):
         with self.lock:
             inputs = [leaves[i] for i in tensors]
-            watch = _Compiled(inputs, self.owner._submodules) if self.owner._has_compiled else _Watch(inputs)
+            watch = _watch.Compiled(inputs, self.owner._submodules) if self.owner._has_compiled else _watch.Watch(inputs)
             seen = {}
 
             def once(_):
@@ -281,7 +184,7 @@ class _Signature:
                 seen["out"] = out
                 return flat
 
-            on = next((x.device.index for x in inputs if x.device.type == _GPU), None)
+            on = next((x.device.index for x in inputs if x.device.type == _watch.GPU), None)
             if on is None and torch.cuda.is_available():
                 on = torch.cuda.current_device()
             device = None if on is None else Device.of(on)
@@ -304,19 +207,19 @@ class _Signature:
             return seen["out"]
 
     def prepare(self, inputs, leaves, spec, tensors, watch, flat, out_spec, advance):
-        devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == _GPU}
+        devices = {x.device for x in (*inputs, *watch.externals.values()) if x.device.type == _watch.GPU}
         if not devices:
             raise CannotCapture("nothing of it is on a GPU")
         if len(devices) > 1:
             raise CannotCapture("it works on several devices: " + ", ".join(sorted(map(str, devices))))
         device = devices.pop()
-        externals = [x for x in watch.externals.values() if x.device.type == _GPU or x.dim() > 0]
+        externals = [x for x in watch.externals.values() if x.device.type == _watch.GPU or x.dim() > 0]
         for x in externals:
             if x.device != device:
                 raise CannotCapture(f"it uses a tensor on {x.device} that is no argument")
         for at in watch.written:
             x = watch.inputs.get(at, watch.externals.get(at))
-            if x is not None and x.device.type != _GPU:
+            if x is not None and x.device.type != _watch.GPU:
                 raise CannotCapture(f"it writes to a tensor on {x.device}, which a replay does not")
         # All that is held and used of the same memory: each has a place of its own, and may be replaced by itself.
         wanted = {_storage(x) for x in externals} | watch.written
@@ -485,7 +388,7 @@ class Graphed:
         region = self._regions.get(device)
         if region is None:
             suffix = "" if not self._regions else f" on cuda:{device}"
-            region = BoxedRegion(None, GraphInfo(self.name + suffix, device_index=device, guarded=False), self.options)
+            region = BoxedRegion(None, GraphInfo(self.name + suffix, device_index=device), self.options)
             self._regions[device] = region
         return region
 
